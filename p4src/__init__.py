@@ -39,6 +39,4 @@ def compiled(name: str) -> CompiledProgram:
     """
     if name not in PROGRAM_NAMES:
         raise KeyError(f"no P4 program {name!r}; there are: {', '.join(PROGRAM_NAMES)}")
-    return CompiledProgram(
-        name, BUILD_DIR / f"{name}.json", BUILD_DIR / f"{name}.p4info.txtpb"
-    )
+    return CompiledProgram(name, BUILD_DIR / f"{name}.json", BUILD_DIR / f"{name}.p4info.txtpb")

@@ -1,7 +1,7 @@
 """Compile the P4 programs with p4c-bm2-ss, and tell whether the committed result is stale.
 
     python -m p4src.build            compile all programs into p4src/build/
-    python -m p4src.build --check    compare sources and results with the manifest; no compiler needed
+    python -m p4src.build --check    compare the tree with the manifest; needs no compiler
 
 `$P4C` names the compiler where it is not on the PATH as `p4c-bm2-ss`.
 """
@@ -25,8 +25,9 @@ ROOT = SOURCE_DIR.parent
 MANIFEST_PATH = BUILD_DIR / "manifest.json"
 NO_COMPILER = (
     "make p4 needs p4c-bm2-ss on the PATH or in $P4C: Ubuntu and Debian: 'apt install p4lang-p4c' "
-    "from the p4lang package repository; Fedora, Arch, macOS and others: build github.com/p4lang/p4c "
-    "with -DENABLE_BMV2=ON. Only changes to p4src/ need it: the compiled programs are in p4src/build/."
+    "from the p4lang package repository; Fedora, Arch, macOS and others: build "
+    "github.com/p4lang/p4c with -DENABLE_BMV2=ON. Only changes to p4src/ need it: the compiled "
+    "programs are in p4src/build/."
 )
 # p4c prints this for every table of an action selector, even one that names no default action,
 # and no option silences it. NoAction, which is implied, is what the target does.
@@ -47,7 +48,7 @@ def find_compiler() -> str | None:
 
 
 def sources(program: str) -> list[Path]:
-    """Return the files of ours that `program` is made from, sorted: its .p4 and what it includes."""
+    """Return our files that `program` is made from, sorted: its .p4 and what it includes."""
     found: set[Path] = set()
 
     def visit(path: Path) -> None:

@@ -2,8 +2,7 @@
 // and the other way round, but for the packets that it loses or damages. For each direction a
 // table sets how likely a packet is dropped and how likely one bit of it is flipped.
 //
-// A probability p is written as the threshold p * 2^32; 2^32 itself does not fit, so 0xFFFFFFFF
-// stands for "always".
+// A probability p is written as the threshold p * (2^32 - 1): 0 is never, 0xFFFFFFFF is always.
 //
 // To reach any bit of a packet of any length, a packet chosen for damage is resubmitted and its
 // second parse stops at the byte in question. Ethernet addresses are spared: damage there would
@@ -14,7 +13,7 @@
 #include <v1model.p4>
 
 const bit<32> PORTS = 2;
-const bit<32> ALWAYS = 0xFFFFFFFF;
+const bit<32> MAX_DRAW = 0xFFFFFFFE;   // 2^32 - 1 values, of which all are below 0xFFFFFFFF
 const bit<32> ETHERNET_BYTES = 14;
 const bit<32> MAX_FRAME_BYTES = 16384;
 const bit<32> INSTANCE_TYPE_RESUBMIT = 6;
@@ -34,8 +33,10 @@ struct headers_t {
 }
 
 struct metadata_t {
-    @field_list(DAMAGE_FIELDS) bit<32> offset_bytes;
-    @field_list(DAMAGE_FIELDS) bit<8>  flip;
+    // Kept here because simple_switch clears the ingress port of a resubmitted packet
+    @field_list(DAMAGE_FIELDS) PortId_t egress_port;
+    @field_list(DAMAGE_FIELDS) bit<32>  offset_bytes;
+    @field_list(DAMAGE_FIELDS) bit<8>   flip;
 }
 
 parser ImpairParser(packet_in packet,
@@ -86,10 +87,6 @@ control ImpairIngress(inout headers_t hdr,
         exit;
     }
 
-    action pass_through() {
-        standard_metadata.egress_spec = standard_metadata.ingress_port ^ 1;
-    }
-
     action choose_bit() {
         bit<3> shift;
         random(meta.offset_bytes, ETHERNET_BYTES, standard_metadata.packet_length - 1);
@@ -98,19 +95,19 @@ control ImpairIngress(inout headers_t hdr,
     }
 
     apply {
-        pass_through();
         if (standard_metadata.instance_type == INSTANCE_TYPE_RESUBMIT) {
             hdr.target.value = hdr.target.value ^ meta.flip;
         } else {
             received.count(standard_metadata.ingress_port);
+            meta.egress_port = standard_metadata.ingress_port ^ 1;
             direction.apply();
             bit<32> draw;
-            random(draw, 0, ALWAYS);
-            if (draw < drop_below || drop_below == ALWAYS) {
+            random(draw, 0, MAX_DRAW);
+            if (draw < drop_below) {
                 drop();
             }
-            random(draw, 0, ALWAYS);
-            if ((draw < corrupt_below || corrupt_below == ALWAYS)
+            random(draw, 0, MAX_DRAW);
+            if (draw < corrupt_below
                     && standard_metadata.packet_length > ETHERNET_BYTES
                     && standard_metadata.packet_length <= MAX_FRAME_BYTES) {
                 choose_bit();
@@ -118,6 +115,7 @@ control ImpairIngress(inout headers_t hdr,
                 resubmit_preserving_field_list(DAMAGE_FIELDS);
             }
         }
+        standard_metadata.egress_spec = meta.egress_port;
     }
 }
 
