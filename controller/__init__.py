@@ -1,0 +1,1 @@
+"""The static controller: topology in, tables out; it installs once, verifies, and exits."""

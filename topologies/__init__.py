@@ -1,0 +1,1 @@
+"""Topology model, addressing plan and topology files of an MRC fabric."""
