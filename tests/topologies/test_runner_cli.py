@@ -1,0 +1,90 @@
+"""The command line where nothing needs privileges: wrong usage, missing things, lists."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from topologies.runner import cli, kernel, sandbox
+from topologies.runner.errors import PrivilegeError
+
+
+@pytest.fixture(autouse=True)
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MRC_TOPOLOGY_RUNS", str(tmp_path / "runs"))
+    monkeypatch.delenv("BMV2", raising=False)
+    return tmp_path / "runs"
+
+
+def call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[object, str]:
+    monkeypatch.setattr("sys.argv", ["mrc-topology", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    captured = capsys.readouterr()
+    return caught.value.code, captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["run", "three-plane"], 2, "no topology 'three-plane': give a file, or one of: "),
+        (["run", "--target", "p4pi"], 2, "unknown target 'p4pi'; choose one of"),
+        (["run", "--packets", "0"], 2, "0 is not in the range"),
+        (["run", "paper-scale"], 1, "can be planned, not installed"),
+        (["fly"], 2, "No such command 'fly'"),
+        (["exec", "h0"], 2, "Missing argument 'COMMAND...'"),
+        (["exec", "h0", "--", "true"], 2, "nothing is running"),
+        (["down"], 2, "nothing is running"),
+        (["down", "--run", "x"], 2, "nothing is running"),
+        (["down", "--all"], 0, ""),
+        (["status"], 0, "nothing is running"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_one_clear_line_and_the_right_exit_code(
+    arguments: list[str],
+    code: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call(monkeypatch, capsys, *arguments)[0] == code
+    _, output = call(monkeypatch, capsys, *arguments)
+    assert text in output
+    assert "Traceback" not in output
+
+
+def test_every_problem_of_a_topology_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("planes: many\nt0_per_plane: 1\nt1_per_plane: 1\nhosts_per_t0: 1\n")
+    code, output = call(monkeypatch, capsys, "run", str(file))
+    assert code == 2
+    assert f"{file}:1: planes" in output
+
+
+def test_list_shows_topologies_and_targets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, output = call(monkeypatch, capsys, "list")
+    assert code == 0
+    (row,) = [line for line in output.splitlines() if "two-plane" in line]
+    assert row.replace("│", " ").split() == ["two-plane", "2", "2", "2", "4", "8"]
+    assert "target softswitch: ready" in output
+    assert "target bmv2: target bmv2 needs simple_switch_grpc" in output
+
+
+def test_a_kernel_that_forbids_namespaces_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(flags: int) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(kernel, "unshare", refuse)
+    with pytest.raises(PrivilegeError) as caught:
+        sandbox.run_isolated(lambda inside: 0)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "need root" in text and "sudo" in text and "Operation not permitted" in text

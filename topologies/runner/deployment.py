@@ -1,0 +1,202 @@
+"""A fabric brought up: namespaces, links and switch processes of one run.
+
+    h0 ─ veth ─ p0-t0-0 ─ veth ─ p0-t1-0 ─ …        one network namespace per node
+
+One namespace per switch, not one for all: a switch sees its own ports only, as hardware does;
+each has a loopback of its own, so nothing that listens on a port can collide; and
+`mrc-topology exec p0-t1-0 -- tcpdump -i port1` shows what one switch sees. They cost less than
+a millisecond each. P4Runtime is served on Unix sockets, which work across them.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final
+
+from topologies.addressing import nic_mac
+from topologies.model import Fabric, Host, Link, LinkEnd, Switch
+from topologies.runner import links
+from topologies.runner.check.host_port import HostPort
+from topologies.runner.links import LINK_MTU_BYTES, InterfaceSpec
+from topologies.runner.namespaces import NetworkNamespace
+from topologies.runner.processes import ManagedProcess, stop_all, wait_until_ready
+from topologies.runner.run_store import RunFolder
+from topologies.runner.targets import PortLimit, SwitchPlace, Target
+
+START_TIMEOUT_S: Final = 60.0
+#: Added for every switch: they start side by side, on as many cores as there are
+START_TIMEOUT_PER_SWITCH_S: Final = 3.0
+_STOP_GRACE_S: Final = 5.0
+
+
+def host_interface(plane: int) -> str:
+    """The NIC port of a host to a plane."""
+    return f"plane{plane}"
+
+
+def switch_interface(port: int) -> str:
+    """The interface of a switch port."""
+    return f"port{port}"
+
+
+class Deployment:
+    """Owns everything that a run has in the kernel; `close` takes it down."""
+
+    def __init__(self, fabric: Fabric, target: Target, folder: RunFolder) -> None:
+        self.fabric = fabric
+        self.target = target
+        self.folder = folder
+        self.namespaces: dict[str, NetworkNamespace] = {}
+        self.places: dict[str, SwitchPlace] = {}
+        self.processes: dict[str, ManagedProcess] = {}
+        self._resources = ExitStack()
+        self._reported: set[str] = set()
+
+    # --- up ---
+
+    def build_network(self) -> None:
+        """Make every node's namespace and every link, up. Raises RunnerError."""
+        fabric = self.fabric
+        names = [host.name for host in fabric.hosts()]
+        names += [switch.name for switch in fabric.switches()]
+        for name in names:
+            self.namespaces[name] = self._resources.enter_context(NetworkNamespace(name))
+        mtu_bytes = max(LINK_MTU_BYTES, fabric.interface_mtu_bytes)
+        links.create_links(
+            ((self._end(link, link.lower), self._end(link, link.upper)) for link in fabric.links()),
+            mtu_bytes,
+        )
+        for namespace in self.namespaces.values():
+            links.bring_up(namespace)
+        self.folder.state.namespaces = {
+            name: namespace.fd for name, namespace in self.namespaces.items()
+        }
+        self.folder.save()
+
+    def _end(self, link: Link, end: LinkEnd) -> InterfaceSpec:
+        namespace = self.namespaces[end.node]
+        if end.node.startswith("h"):
+            host = self.fabric.host(end.node)
+            return InterfaceSpec(
+                namespace, host_interface(link.plane), nic_mac(link.plane, host.id)
+            )
+        switch = self.fabric.switch(end.node)
+        port = next(port for port in self.fabric.ports(switch.id) if port.number == end.port)
+        return InterfaceSpec(namespace, switch_interface(end.port), port.mac)
+
+    def start_switches(self, on_ready: Callable[[str], None] = lambda name: None) -> None:
+        """Start every switch process and wait until all take P4Runtime calls.
+
+        `on_ready` gets the name of each as it becomes ready. Raises RunnerError with exit code
+        and log of the first that fails.
+        """
+        self._resources.callback(self._stop_switches)
+        for switch in self.fabric.switches():
+            place = self._place(switch)
+            self.places[switch.name] = place
+            self.processes[switch.name] = ManagedProcess(
+                switch.name, self.target.command(place), place.namespace, place.log
+            )
+        count = len(self.processes)
+        wait_until_ready(
+            [
+                (process, lambda place=self.places[name]: self.target.is_ready(place))  # type: ignore[misc]
+                for name, process in self.processes.items()
+            ],
+            START_TIMEOUT_S + START_TIMEOUT_PER_SWITCH_S * count,
+            lambda process: on_ready(process.name),
+        )
+        for place in self.places.values():
+            self.target.prepare(place)
+        self.folder.state.grpc = {name: place.grpc_address for name, place in self.places.items()}
+        self.folder.save()
+
+    def _place(self, switch: Switch) -> SwitchPlace:
+        ports = list(self.fabric.ports(switch.id))
+        return SwitchPlace(
+            name=switch.name,
+            device_id=switch.device_id,
+            namespace=self.namespaces[switch.name],
+            interfaces={port.number: switch_interface(port.number) for port in ports},
+            limits={port.number: PortLimit(port.rate_bps, port.queue) for port in ports},
+            frame_bytes=self.fabric.path_mtu_bytes + self.fabric.trim.mrc_bytes,
+            sockets=self.folder.sockets,
+            log=self.folder.logs / f"{switch.name}.log",
+        )
+
+    # --- while it is up ---
+
+    def open_host_port(self, host: Host, plane: int) -> HostPort:
+        """A packet socket on a NIC port, closed with the deployment."""
+        namespace = self.namespaces[host.name]
+        port = HostPort(host.name, plane, namespace, host_interface(plane))
+        self._resources.callback(port.close)
+        return port
+
+    def watched(self) -> dict[int, str]:
+        """Descriptors that become readable when a switch process ends, and the switch's name."""
+        return {
+            process.pidfd: name
+            for name, process in self.processes.items()
+            if process.exit_code is None
+        }
+
+    def dead_switches(self) -> list[str]:
+        """Switches whose processes have ended."""
+        return [name for name, process in self.processes.items() if process.exit_code is not None]
+
+    def wait_for_dead_switches(self, timeout_s: float) -> list[str]:
+        """`dead_switches`, waiting until there is one that was not known when this was called.
+
+        For a switch that no longer answers: its sockets are gone a moment before its process is.
+        """
+        poller = select.poll()
+        for descriptor in self.watched():
+            poller.register(descriptor, select.POLLIN)
+        poller.poll(int(timeout_s * 1000))
+        return self.dead_switches()
+
+    def failures(self) -> list[str]:
+        """For each switch process that has ended: which, how, and the end of its log."""
+        return [
+            process.failure("ended while packets were under way")
+            for process in self.processes.values()
+            if process.exit_code is not None
+        ]
+
+    def wait_for_failure(self) -> str:
+        """Wait until one more switch process ends; returns which, how, and the end of its log."""
+        poller = select.poll()
+        by_descriptor = {
+            process.pidfd: process
+            for name, process in self.processes.items()
+            if name not in self._reported
+        }
+        for descriptor in by_descriptor:
+            poller.register(descriptor, select.POLLIN)
+        process = by_descriptor[poller.poll()[0][0]]
+        self._reported.add(process.name)
+        return process.failure("ended")
+
+    # --- down ---
+
+    def _stop_switches(self) -> None:
+        stop_all(list(self.processes.values()), _STOP_GRACE_S)
+
+    def close(self) -> None:
+        """Stop the switches, close sockets, let go of the namespaces."""
+        self._resources.close()
+
+    def __enter__(self) -> Deployment:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

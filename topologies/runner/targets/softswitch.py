@@ -1,0 +1,74 @@
+"""This repository's own switch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from softswitch.control_socket import ControlClient, ControlError
+from softswitch.switch import EGRESS_DROP, INGRESS_DROP
+from topologies.runner.errors import RunnerError
+from topologies.runner.targets.base import PRIORITY_QUEUES, SwitchPlace, Target
+
+#: Drops that the P4 program decided on and counts itself
+_BY_PROGRAM: Final = frozenset({INGRESS_DROP, EGRESS_DROP})
+
+
+class Softswitch(Target):
+    """Rates in bits per second, set at start and over its control socket."""
+
+    name = "softswitch"
+
+    def command(self, place: SwitchPlace) -> Sequence[str]:
+        """See `Target.command`."""
+        command = [sys.executable, "-m", "softswitch", "--device-id", str(place.device_id)]
+        for port, interface in place.interfaces.items():
+            command += ["-i", f"{port}@{interface}"]
+        command += ["--no-p4", "--log-console", "-L", "info", "--"]
+        command += ["--grpc-server-addr", place.grpc_address]
+        command += ["--priority-queues", str(PRIORITY_QUEUES)]
+        command += ["--control-socket", str(_control(place)), "--ready-file", str(_ready(place))]
+        for port, limit in place.limits.items():
+            if limit.rate_bps is not None:
+                command += ["--port-rate", f"{port}={limit.rate_bps}"]
+        return command
+
+    def is_ready(self, place: SwitchPlace) -> bool:
+        """See `Target.is_ready`."""
+        return _ready(place).exists()
+
+    def prepare(self, place: SwitchPlace) -> None:
+        """Nothing is left: rates came with the command line, queues are deep enough."""
+
+    def set_rate(self, place: SwitchPlace, port: int, rate_bps: int | None) -> None:
+        """See `Target.set_rate`."""
+        try:
+            with ControlClient(_control(place)) as control:
+                control.request(
+                    "set_port_rate",
+                    port=port,
+                    rate="unlimited" if rate_bps is None else rate_bps,
+                )
+        except ControlError as error:
+            raise RunnerError(
+                f"{place.name}: cannot set the rate of port {port}: {error}"
+            ) from None
+
+    def own_losses(self, place: SwitchPlace) -> Mapping[str, int]:
+        """See `Target.own_losses`."""
+        try:
+            with ControlClient(_control(place)) as control:
+                dropped = control.request("stats")["stats"]["dropped"]
+        except ControlError:
+            return {}
+        return {reason: count for reason, count in dropped.items() if reason not in _BY_PROGRAM}
+
+
+def _control(place: SwitchPlace) -> Path:
+    return place.sockets / f"{place.name}.control"
+
+
+def _ready(place: SwitchPlace) -> Path:
+    return place.sockets / f"{place.name}.ready"
