@@ -1,0 +1,1 @@
+"""The switches that traces run on."""
