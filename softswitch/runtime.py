@@ -124,7 +124,7 @@ class Runtime:
 
     def set_callbacks(
         self,
-        packet_in: Callable[[bytes], None] | None,
+        packet_in: Callable[[bytes], bool] | None,
         digest: Callable[[str, tuple[int, ...]], None] | None,
     ) -> None:
         """Say where packet-ins and digests go."""

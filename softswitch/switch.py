@@ -208,7 +208,8 @@ class Switch:
     Attributes:
         pipeline: the loaded program's state, or None.
         replication: multicast groups and clone sessions.
-        on_packet_in: called with every frame for the CPU port, or None.
+        on_packet_in: called with every frame for the CPU port, or None; returns False where no
+            controller takes it.
         on_digest: called with the name and the values of every digest message, or None.
 
     Not thread-safe: the caller serialises packets and control.
@@ -235,7 +236,7 @@ class Switch:
         self.priority_queues = priority_queues
         self.pipeline: Pipeline | None = None
         self.replication = ReplicationEngine(max_groups=max_multicast_groups)
-        self.on_packet_in: Callable[[bytes], None] | None = None
+        self.on_packet_in: Callable[[bytes], bool] | None = None
         self.on_digest: Callable[[str, tuple[int, ...]], None] | None = None
         self._max_passes = max_passes
         self._max_copies = max_copies
@@ -690,10 +691,13 @@ class Switch:
             return
         else:
             try:
-                self.on_packet_in(frame)
+                taken = self.on_packet_in(frame)
             except Exception as error:
                 port.drop(CONTROLLER_ERROR)
                 self._report("packet-in", error)
+                return
+            if not taken:
+                port.drop(NO_CONTROLLER)
                 return
         port.tx_packets += 1
         port.tx_bytes += len(frame)

@@ -1,206 +1,81 @@
-"""Match-action tables and action profiles: the run-time state of a loaded program.
+"""Match-action tables: the run-time state of a loaded program that packets are looked up in.
 
-Two faces:
+Two faces. The control plane's: entries as frozen values with names and integers (`entries`). The
+data plane's: plain dictionaries and lists which the compiled program binds once and reads per
+packet; they are therefore only ever *mutated in place*, see `Table` for their shapes.
 
-* **control plane** — entries as frozen values with names and integers (`Entry`, `ActionCall`,
-  `MemberRef`, …). Byte strings and P4Runtime ids belong to `softswitch.p4runtime`.
-* **data plane** — plain dictionaries and lists which the compiled program binds once and reads per
-  packet. They are therefore only ever *mutated in place*; see `Table` for their shapes.
-
-Semantics follow the P4Runtime specification 1.4, section 9.1 to 9.3 (the higher priority number
-wins) and simple_switch where the specification leaves room (selection: hash modulo the number of
-active members, members in the order of their ids).
+The names of `entries`, `action_profiles` and `value_sets` can be imported from here too.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from softswitch.externs import Meter, MeterKind, MeterRate
+from softswitch.action_profiles import ActionProfile
+from softswitch.entries import (
+    ActionCall,
+    ActionSignature,
+    BadAction,
+    BadMatch,
+    BadMember,
+    Entry,
+    EntryExists,
+    EntryMissing,
+    Group,
+    GroupRef,
+    Match,
+    MatchField,
+    MatchKind,
+    MatchValue,
+    MemberInUse,
+    MemberRef,
+    OneShot,
+    TableConst,
+    TableError,
+    TableFull,
+    Target,
+    check_action,
+    field_mask,
+    key_kind,
+    key_shifts,
+    match_problem,
+)
+from softswitch.externs import Meter, MeterKind
+from softswitch.value_sets import ValueSet
 
-
-class TableError(Exception):
-    """A control-plane request that this table or action profile cannot take."""
-
-
-class TableFull(TableError):
-    """The table, profile or group has no room for another entry."""
-
-
-class EntryExists(TableError):
-    """An entry, member or group with this key is already there."""
-
-
-class EntryMissing(TableError):
-    """No entry, member or group has this key."""
-
-
-class TableConst(TableError):
-    """The entries or the default action are fixed by the program."""
-
-
-class BadMatch(TableError):
-    """The match does not fit the table's key, or the priority is missing or unexpected."""
-
-
-class BadAction(TableError):
-    """The action is not one of the table's, or its arguments do not fit."""
-
-
-class BadMember(TableError):
-    """A member or group that is referred to does not exist, or the profile has no groups."""
-
-
-class MemberInUse(TableError):
-    """The member or group is still referred to by a table entry or a group."""
-
-
-class MatchKind(Enum):
-    """How one key field is compared; the values are the names of BMv2's JSON."""
-
-    EXACT = "exact"
-    LPM = "lpm"
-    TERNARY = "ternary"
-    RANGE = "range"
-    OPTIONAL = "optional"
-
-
-@dataclass(frozen=True, slots=True)
-class MatchField:
-    """One field of a table's key. `bitwidth` is in bits."""
-
-    name: str
-    kind: MatchKind
-    bitwidth: int
-
-
-def key_kind(fields: Iterable[MatchField]) -> MatchKind:
-    """How a table with this key is searched: EXACT, LPM, TERNARY (also optional) or RANGE."""
-    kinds = {field.kind for field in fields}
-    if MatchKind.RANGE in kinds:
-        return MatchKind.RANGE
-    if kinds & {MatchKind.TERNARY, MatchKind.OPTIONAL}:
-        return MatchKind.TERNARY
-    return MatchKind.LPM if MatchKind.LPM in kinds else MatchKind.EXACT
-
-
-MatchValue = int | tuple[int, int] | None
-"""One key field of an entry.
-
-EXACT: the value. LPM: (value, prefix length). TERNARY: (value, mask). RANGE: (low, high), both
-included. OPTIONAL: the value, or None for any. "Don't care" is LPM (0, 0), TERNARY (0, 0),
-RANGE (0, 2**bitwidth - 1), OPTIONAL None.
-"""
-Match = tuple[MatchValue, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ActionCall:
-    """An action by its full name, with its run-time arguments in the order of its parameters."""
-
-    action: str
-    args: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRef:
-    """A member of the table's action profile."""
-
-    member_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRef:
-    """A group of the table's action selector."""
-
-    group_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class OneShot:
-    """A group that belongs to one entry: (action, weight, watch port or -1) each."""
-
-    members: tuple[tuple[ActionCall, int, int], ...]
-
-
-Target = ActionCall | MemberRef | GroupRef | OneShot
-
-
-@dataclass(frozen=True, slots=True)
-class ActionSignature:
-    """What the control plane must know of an action: full name and parameters (name, bits)."""
-
-    name: str
-    params: tuple[tuple[str, int], ...]
-
-
-class Entry:
-    """One table entry.
-
-    `counter_data` is `[packets, bytes]`, counted in place by the data plane; None on a table
-    without counters (and, in `Table.modify`, "keep what was counted"). `meter` is the direct
-    meter's cell, made by the table from `meter_config`. `last_hit_ns` is kept only where the table
-    has ageing.
-    """
-
-    __slots__ = (
-        "controller_metadata",
-        "counter_data",
-        "idle_timeout_ns",
-        "is_const",
-        "last_hit_ns",
-        "match",
-        "metadata",
-        "meter",
-        "meter_config",
-        "priority",
-        "target",
-    )
-
-    def __init__(
-        self,
-        match: Match,
-        target: Target,
-        priority: int = 0,
-        *,
-        counter_data: list[int] | None = None,
-        meter_config: tuple[MeterRate, ...] | None = None,
-        controller_metadata: int = 0,
-        metadata: bytes = b"",
-        idle_timeout_ns: int = 0,
-        is_const: bool = False,
-    ) -> None:
-        self.match = match
-        self.target = target
-        self.priority = priority
-        self.counter_data = counter_data
-        self.meter_config = meter_config
-        self.controller_metadata = controller_metadata
-        self.metadata = metadata
-        self.idle_timeout_ns = idle_timeout_ns
-        self.is_const = is_const
-        self.last_hit_ns = 0
-        self.meter: Meter | None = None
-
-    @property
-    def key(self) -> tuple[Match, int]:
-        """What makes the entry unique in its table."""
-        return (self.match, self.priority)
-
-    def configure_meter(self, rates: Iterable[MeterRate] | None) -> None:
-        """Set the direct meter's rates, None for none. Raises BadMatch without a direct meter."""
-        if self.meter is None:
-            raise BadMatch("the table has no direct meter")
-        self.meter_config = None if rates is None else tuple(rates)
-        self.meter.configure(self.meter_config or ())
-
-    def __repr__(self) -> str:
-        return f"Entry({self.match!r}, {self.target!r}, priority={self.priority})"
-
+__all__ = [
+    "GROUP",
+    "NO_ACTION",
+    "ActionCall",
+    "ActionProfile",
+    "ActionSignature",
+    "BadAction",
+    "BadMatch",
+    "BadMember",
+    "Compiled",
+    "Entry",
+    "EntryExists",
+    "EntryMissing",
+    "Group",
+    "GroupRef",
+    "Match",
+    "MatchField",
+    "MatchKind",
+    "MatchValue",
+    "MemberInUse",
+    "MemberRef",
+    "OneShot",
+    "Table",
+    "TableConst",
+    "TableError",
+    "TableFull",
+    "Target",
+    "ValueSet",
+    "check_action",
+    "key_kind",
+]
 
 Compiled = tuple[Any, ...]
 """A compiled entry, as the generated code reads it: `(action number, [counter], [entry], *args)`.
@@ -211,160 +86,6 @@ is there only if the table has counters; `entry` (the `Entry`) only if it has me
 """
 NO_ACTION = -1
 GROUP = -2
-
-
-class Group:
-    """A group of an action selector: member id → (weight, watch port or -1), and its size limit."""
-
-    __slots__ = ("max_size", "members")
-
-    def __init__(self, members: Mapping[int, tuple[int, int]], max_size: int = 0) -> None:
-        self.members: dict[int, tuple[int, int]] = dict(members)
-        self.max_size = max_size
-
-    def __repr__(self) -> str:
-        return f"Group({self.members!r}, max_size={self.max_size})"
-
-
-class ActionProfile:
-    """An action profile, or with `is_selector` an action selector, shared by its tables.
-
-    `size` is the largest number of members (for a selector: the sum of weights over all groups too
-    is left to the caller). `max_group_size` 0 means no limit but `size`.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        size: int,
-        *,
-        is_selector: bool,
-        actions: Mapping[str, ActionSignature],
-        max_group_size: int = 0,
-    ) -> None:
-        self.name = name
-        self.size = size
-        self.is_selector = is_selector
-        self.max_group_size = max_group_size
-        self.actions = dict(actions)
-        self.members: dict[int, ActionCall] = {}
-        self.groups: dict[int, Group] = {}
-        self.tables: list[Table] = []
-        self._down_ports: set[int] = set()
-
-    def insert_member(self, member_id: int, call: ActionCall) -> None:
-        """Raises EntryExists, TableFull, BadAction."""
-        if member_id in self.members:
-            raise EntryExists(f"{self.name}: member {member_id} is already there")
-        if self.size and len(self.members) >= self.size:
-            raise TableFull(f"{self.name}: all {self.size} members are taken")
-        check_action(self.name, self.actions, call)
-        self.members[member_id] = call
-
-    def modify_member(self, member_id: int, call: ActionCall) -> None:
-        """Give a member another action; every entry that refers to it follows at once."""
-        if member_id not in self.members:
-            raise EntryMissing(f"{self.name}: no member {member_id}")
-        check_action(self.name, self.actions, call)
-        self.members[member_id] = call
-        self._changed(members={member_id})
-
-    def delete_member(self, member_id: int) -> None:
-        """Raises EntryMissing, or MemberInUse while a group or an entry refers to the member."""
-        if member_id not in self.members:
-            raise EntryMissing(f"{self.name}: no member {member_id}")
-        for group_id, group in self.groups.items():
-            if member_id in group.members:
-                raise MemberInUse(f"{self.name}: member {member_id} is in group {group_id}")
-        for table in self.tables:
-            if table.refers_to(MemberRef(member_id)):
-                raise MemberInUse(f"{self.name}: member {member_id} is used by table {table.name}")
-        del self.members[member_id]
-
-    def insert_group(self, group_id: int, group: Group) -> None:
-        """Raises EntryExists, TableFull, BadMember."""
-        if group_id in self.groups:
-            raise EntryExists(f"{self.name}: group {group_id} is already there")
-        self._check_group(group)
-        self.groups[group_id] = group
-        self._changed(groups={group_id})
-
-    def modify_group(self, group_id: int, group: Group) -> None:
-        """Replace a group's members. `max_size` 0 keeps the size it was created with."""
-        if group_id not in self.groups:
-            raise EntryMissing(f"{self.name}: no group {group_id}")
-        if not group.max_size:
-            group.max_size = self.groups[group_id].max_size
-        self._check_group(group)
-        self.groups[group_id] = group
-        self._changed(groups={group_id})
-
-    def delete_group(self, group_id: int) -> None:
-        """Raises EntryMissing, or MemberInUse while an entry refers to the group."""
-        if group_id not in self.groups:
-            raise EntryMissing(f"{self.name}: no group {group_id}")
-        for table in self.tables:
-            if table.refers_to(GroupRef(group_id)):
-                raise MemberInUse(f"{self.name}: group {group_id} is used by table {table.name}")
-        del self.groups[group_id]
-
-    def set_port_up(self, port: int, up: bool) -> None:
-        """Take the members that watch `port` out of selection, or back in."""
-        if up == (port not in self._down_ports):
-            return
-        if up:
-            self._down_ports.discard(port)
-        else:
-            self._down_ports.add(port)
-        self._changed(groups=set(self.groups), one_shots=True)
-
-    def port_is_up(self, port: int) -> bool:
-        """False for a watch port that was reported down; -1 (no watch port) is always up."""
-        return port not in self._down_ports
-
-    def clear(self) -> None:
-        """Take out every member and group. The tables must have been emptied before."""
-        self.members.clear()
-        self.groups.clear()
-
-    def active_members(self, group_id: int) -> list[ActionCall]:
-        """The actions of a group to select from: by member id, each as often as its weight."""
-        calls: list[ActionCall] = []
-        group = self.groups[group_id]
-        for member_id in sorted(group.members):
-            weight, watch_port = group.members[member_id]
-            if self.port_is_up(watch_port):
-                calls.extend([self.members[member_id]] * weight)
-        return calls
-
-    def _check_group(self, group: Group) -> None:
-        if not self.is_selector:
-            raise BadMember(f"{self.name}: an action profile without a selector has no groups")
-        limit = group.max_size or self.max_group_size or 0
-        if self.max_group_size and group.max_size > self.max_group_size:
-            raise TableFull(
-                f"{self.name}: max_size {group.max_size} is above the limit {self.max_group_size}"
-            )
-        total = sum(weight for weight, _ in group.members.values())
-        if limit and total > limit:
-            raise TableFull(f"{self.name}: sum of weights {total} is above the limit {limit}")
-        for member_id, (weight, _) in group.members.items():
-            if member_id not in self.members:
-                raise BadMember(f"{self.name}: no member {member_id}")
-            if weight < 1:
-                raise BadMember(f"{self.name}: weight {weight} of member {member_id} is below 1")
-
-    def _changed(
-        self,
-        members: set[int] | None = None,
-        groups: set[int] | None = None,
-        one_shots: bool = False,
-    ) -> None:
-        members = members or set()
-        changed = set(groups or ())
-        changed |= {g for g, group in self.groups.items() if members & group.members.keys()}
-        for table in self.tables:
-            table.profile_changed(members, changed, one_shots)
 
 
 class Table:
@@ -429,7 +150,7 @@ class Table:
         self._users: dict[MemberRef | GroupRef, set[tuple[Match, int]]] = {}
         self._groups: dict[int, list[Compiled]] = {}
         self._one_shots: dict[tuple[Match, int], list[Compiled]] = {}
-        self._shifts = _shifts(fields)
+        self._shifts = key_shifts(fields)
         self._initial_default = default
         self._default: Entry | None = None
         self.reset_default()
@@ -618,7 +339,7 @@ class Table:
         if not self.fields:
             raise BadMatch(f"{self.name}: a table without a key has a default action only")
         for field, value in zip(self.fields, match, strict=True):
-            problem = _match_problem(field, value)
+            problem = match_problem(field, value)
             if problem:
                 raise BadMatch(f"{self.name}: {field.name}: {problem}")
         if self.needs_priority and priority <= 0:
@@ -791,10 +512,10 @@ class Table:
                 if item != (0, full):
                     ranges.append((shift, full, item[0], item[1]))
                 continue
-            field_mask = _field_mask(field, item)
+            compared = field_mask(field, item)
             first = item[0] if isinstance(item, tuple) else (item or 0)
-            mask |= field_mask << shift
-            value |= (first & field_mask) << shift
+            mask |= compared << shift
+            value |= (first & compared) << shift
         return mask, value, tuple(ranges)
 
     def _matches(self, match: Match, key: tuple[int, ...]) -> int:
@@ -806,7 +527,7 @@ class Table:
                 if not item[0] <= value <= item[1]:
                     return -1
                 continue
-            mask = _field_mask(field, item)
+            mask = field_mask(field, item)
             first = item[0] if isinstance(item, tuple) else (item or 0)
             if value & mask != first & mask:
                 return -1
@@ -816,120 +537,7 @@ class Table:
         return length
 
 
-class ValueSet:
-    """A parser value set: members set by the control plane, matched in a select.
-
-    `widths` are the bit widths of the key fields, in the order of the select. A member is a `Match`
-    over them: exact values, or (value, mask) pairs. The generated parser reads `packed`, the list
-    of (mask, value) over the fields packed into one integer.
-    """
-
-    def __init__(self, name: str, widths: tuple[int, ...], size: int = 0) -> None:
-        self.name = name
-        self.widths = widths
-        self.size = size
-        self.fields = tuple(
-            MatchField(f"key{i}", MatchKind.EXACT, width) for i, width in enumerate(widths)
-        )
-        self.members: tuple[Match, ...] = ()
-        self.packed: list[tuple[int, int]] = []
-        self._shifts = _shifts(self.fields)
-
-    def set_members(self, members: Iterable[Match]) -> None:
-        """Replace all members. Raises BadMatch, TableFull."""
-        new = tuple(members)
-        if self.size and len(new) > self.size:
-            raise TableFull(f"{self.name}: {len(new)} members, room for {self.size}")
-        packed = []
-        for match in new:
-            if len(match) != len(self.widths):
-                raise BadMatch(f"{self.name}: {len(match)} fields, the key has {len(self.widths)}")
-            mask = value = 0
-            for field, item, shift in zip(self.fields, match, self._shifts, strict=True):
-                full = (1 << field.bitwidth) - 1
-                first, field_mask = item if isinstance(item, tuple) else (item, full)
-                if first is None:
-                    first = field_mask = 0
-                if not (0 <= first <= full and 0 <= field_mask <= full):
-                    raise BadMatch(f"{self.name}: {first:#x}: does not fit {field.bitwidth} bits")
-                mask |= field_mask << shift
-                value |= (first & field_mask) << shift
-            packed.append((mask, value))
-        self.members = new
-        self.packed[:] = packed
-
-
-def check_action(where: str, actions: Mapping[str, ActionSignature], call: ActionCall) -> None:
-    """Raise BadAction unless `call` names one of `actions` with arguments that fit."""
-    signature = actions.get(call.action)
-    if signature is None:
-        known = ", ".join(actions)
-        raise BadAction(f"{where}: action {call.action}: not one of {known}")
-    if len(call.args) != len(signature.params):
-        raise BadAction(
-            f"{where}: action {call.action}: {len(call.args)} arguments given, "
-            f"{len(signature.params)} expected"
-        )
-    for (name, bits), value in zip(signature.params, call.args, strict=True):
-        if not 0 <= value < 1 << bits:
-            raise BadAction(
-                f"{where}: action {call.action}: {name} = {value:#x}: does not fit {bits} bits"
-            )
-
-
-def _shifts(fields: tuple[MatchField, ...]) -> tuple[int, ...]:
-    shifts = []
-    left = sum(field.bitwidth for field in fields)
-    for field in fields:
-        left -= field.bitwidth
-        shifts.append(left)
-    return tuple(shifts)
-
-
 def _exact_key(match: Match) -> int | tuple[int, ...]:
     values = tuple(v for v in match if isinstance(v, int))
     assert len(values) == len(match)
     return values[0] if len(values) == 1 else values
-
-
-def _field_mask(field: MatchField, value: MatchValue) -> int:
-    full = (1 << field.bitwidth) - 1
-    if field.kind is MatchKind.LPM:
-        assert isinstance(value, tuple)
-        return full ^ (full >> value[1])
-    if field.kind is MatchKind.TERNARY:
-        assert isinstance(value, tuple)
-        return value[1]
-    return 0 if value is None else full
-
-
-def _match_problem(field: MatchField, value: MatchValue) -> str | None:
-    full = (1 << field.bitwidth) - 1
-    if field.kind is MatchKind.OPTIONAL and value is None:
-        return None
-    if field.kind in (MatchKind.EXACT, MatchKind.OPTIONAL):
-        if not isinstance(value, int):
-            return f"{value!r}: one integer is expected"
-        return None if 0 <= value <= full else f"{value:#x}: does not fit {field.bitwidth} bits"
-    if not isinstance(value, tuple):
-        return f"{value!r}: a pair is expected for a {field.kind.value} match"
-    first, second = value
-    if not 0 <= first <= full:
-        return f"{first:#x}: does not fit {field.bitwidth} bits"
-    if field.kind is MatchKind.LPM:
-        if not 0 <= second <= field.bitwidth:
-            return f"prefix length {second}: must be 0 to {field.bitwidth}"
-        return (
-            f"{first:#x}/{second}: bits beyond the prefix are set"
-            if first & (full >> second)
-            else None
-        )
-    if not 0 <= second <= full:
-        return f"{second:#x}: does not fit {field.bitwidth} bits"
-    if field.kind is MatchKind.TERNARY:
-        return (
-            f"{first:#x} &&& {second:#x}: bits outside the mask are set"
-            if (first & ~second)
-            else None
-        )
-    return f"{first:#x}..{second:#x}: the range is empty" if first > second else None

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.comments import CommentedMap
 
+from topologies.documents import DocumentError, at, parse_yaml, read_text, validate
 from topologies.model import Fabric, GrpcSettings, LinkOverride, TopologyError
-from topologies.schema import Section, TopologyFile
+from topologies.schema import TopologyFile
 
-Location = tuple[int | str, ...]
+WHAT_A_TOPOLOGY_IS = "a topology is a list of fields, as 'planes: 2'"
 
 
-class TopologyFileError(Exception):
+class TopologyFileError(DocumentError):
     """A topology file that cannot be used. `problems` has one line for each thing wrong."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
+
+@contextmanager
+def _as_topology_error() -> Iterator[None]:
+    try:
+        yield
+    except TopologyFileError:
+        raise
+    except DocumentError as error:
+        raise TopologyFileError(error.problems) from None
 
 
 def load_topology(path: str | Path) -> Fabric:
@@ -34,12 +36,8 @@ def load_topology(path: str | Path) -> Fabric:
     Raises TopologyFileError with everything that is wrong with it.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise TopologyFileError([f"{path}: cannot be read: {error.strerror}"]) from None
-    except UnicodeDecodeError as error:
-        raise TopologyFileError([f"{path}: is not UTF-8 text: byte {error.start}"]) from None
+    with _as_topology_error():
+        text = read_text(path)
     return parse_topology(text, str(path), default_name=path.stem)
 
 
@@ -48,139 +46,14 @@ def parse_topology(text: str, source: str, *, default_name: str = "fabric") -> F
 
     Raises TopologyFileError with everything that is wrong with it.
     """
-    document = _parse_yaml(text, source)
-    try:
-        file = TopologyFile.model_validate(_plain(document))
-    except ValidationError as error:
-        problems = [
-            (_line(document, details["loc"]), _problem(source, document, details))
-            for details in error.errors()
-        ]
-        raise TopologyFileError([problem for _, problem in sorted(problems)]) from None
-    return _fabric(file, source, document, default_name)
+    with _as_topology_error():
+        document = parse_yaml(text, source, what=WHAT_A_TOPOLOGY_IS)
+        file = validate(TopologyFile, source, document)
+    return fabric_of(file, source, document, default_name)
 
 
-def _parse_yaml(text: str, source: str) -> CommentedMap:
-    yaml = YAML(typ="rt")
-    try:
-        document = yaml.load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{source}:{mark.line + 1}" if mark else source
-        problem = " ".join((error.problem or "is not YAML").split())
-        raise TopologyFileError([f"{where}: {problem}"]) from None
-    except YAMLError as error:
-        raise TopologyFileError([f"{source}: {' '.join(str(error).split())}"]) from None
-    if not isinstance(document, CommentedMap):
-        raise TopologyFileError([f"{source}:1: a topology is a list of fields, as 'planes: 2'"])
-    return document
-
-
-def _plain(node: Any) -> Any:
-    """What the round-trip loader read, as the plain types that strict validation wants."""
-    if isinstance(node, dict):
-        return {str(key): _plain(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_plain(value) for value in node]
-    for plain in (bool, int, float, str):
-        if isinstance(node, plain):
-            return plain(node)
-    return node
-
-
-def _line(document: CommentedMap, location: Location) -> int:
-    """The line (from 1) of a field, or of the nearest section around it that the file has."""
-    line = document.lc.line
-    node: Any = document
-    for step in location:
-        if isinstance(node, CommentedMap) and step in node:
-            line = node.lc.key(step)[0]
-        elif isinstance(node, CommentedSeq) and isinstance(step, int) and step < len(node):
-            line = node.lc.item(step)[0]
-        else:
-            break
-        node = node[step]
-    return int(line) + 1
-
-
-def _dotted(location: Location) -> str:
-    text = ""
-    for step in location:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return text
-
-
-def _at(source: str, document: CommentedMap, location: Location, message: str) -> str:
-    where = f"{source}:{_line(document, location)}: "
-    return f"{where}{_dotted(location)}: {message}" if location else where + message
-
-
-def _problem(source: str, document: CommentedMap, details: ErrorDetails) -> str:
-    return _at(source, document, details["loc"], _message(details))
-
-
-def _message(details: ErrorDetails) -> str:
-    value = details["input"]
-    context = details.get("ctx", {})
-    match details["type"]:
-        case "missing":
-            return "is missing"
-        case "extra_forbidden":
-            return _unknown_field(details["loc"])
-        case "value_error":
-            return str(context["error"])
-        case "int_type" | "int_from_float":
-            return f"{value!r} is not an integer"
-        case "float_type":
-            return f"{value!r} is not a number"
-        case "bool_type":
-            return f"{value!r} is neither true nor false"
-        case "string_type":
-            return f"{value!r} is not text"
-        case "greater_than_equal":
-            return f"{value!r} is too small: it must be at least {context['ge']}"
-        case "less_than_equal":
-            return f"{value!r} is too large: it must be at most {context['le']}"
-        case "model_type" | "model_attributes_type" | "dict_type" if value is None:
-            return "is empty; leave it out or write its fields under it"
-        case "model_type" | "model_attributes_type" | "dict_type":
-            return f"{value!r} is not a section: write its fields under it"
-        case "list_type":
-            return f"{value!r} is not a list"
-        case "too_short" | "too_long":
-            return f"has {context['actual_length']} items instead of 2"
-        case "string_pattern_mismatch":
-            return f"{value!r} may have letters, digits, '.', '_' and '-' only"
-        case _:
-            return f"{value!r}: {details['msg']}"
-
-
-def _unknown_field(location: Location) -> str:
-    names = list(_section_at(location[:-1]).model_fields)
-    near = difflib.get_close_matches(str(location[-1]), names, n=1)
-    if near:
-        return f"unknown field; did you mean {near[0]}?"
-    return f"unknown field; the fields here are {', '.join(names)}"
-
-
-def _section_at(location: Iterable[int | str]) -> type[Section]:
-    """The schema of the section at a location."""
-    section: type[Section] = TopologyFile
-    for step in location:
-        if isinstance(step, str):
-            section = next(sections_in(section.model_fields[step].annotation))
-    return section
-
-
-def sections_in(annotation: Any) -> Iterator[type[Section]]:
-    """The sections that a field of this type holds: one, or none."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from sections_in(argument)
-
-
-def _fabric(file: TopologyFile, source: str, document: CommentedMap, default_name: str) -> Fabric:
+def fabric_of(file: TopologyFile, source: str, document: CommentedMap, default_name: str) -> Fabric:
+    """The fabric of a file that its schema found right. Raises TopologyFileError."""
     try:
         fabric = Fabric(
             name=file.name or default_name,
@@ -200,7 +73,7 @@ def _fabric(file: TopologyFile, source: str, document: CommentedMap, default_nam
             grpc=GrpcSettings(file.grpc.host, file.grpc.base_port),
         )
     except TopologyError as error:
-        raise TopologyFileError([_at(source, document, (), str(error))]) from None
+        raise TopologyFileError([at(source, document, (), str(error))]) from None
     overrides = _link_overrides(file, fabric, source, document)
     return replace(fabric, link_overrides=overrides) if overrides else fabric
 
@@ -215,10 +88,10 @@ def _link_overrides(
         try:
             name = fabric.link(*section.between).name
         except TopologyError as error:
-            problems.append(_at(source, document, location, str(error)))
+            problems.append(at(source, document, location, str(error)))
             continue
         if name in overrides:
-            problems.append(_at(source, document, location, f"{name} is overridden twice"))
+            problems.append(at(source, document, location, f"{name} is overridden twice"))
         overrides[name] = section.override()
     if problems:
         raise TopologyFileError(problems)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from topologies.loader import sections_in
+from topologies.documents import sections_in
 from topologies.schema import Section, TopologyFile, json_schema
 from topologies.units import delay_text, size_text
 

@@ -32,7 +32,7 @@ class Requests:
 # Larger than any frame: not truncated.
 NO_TRUNCATION = 1 << 62
 
-_MOST_ROUNDS = 1 << 20  # of a loop in an action
+_MOST_ROUNDS = 1 << 16  # of a loop in an action
 
 
 class _NotNestedError(Exception):

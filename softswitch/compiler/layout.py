@@ -317,7 +317,9 @@ class Layout:
         place.removable = header in uses.removed
         place.written = frozenset(written)
         for index in sorted(chosen):
-            hint = f"{prefix}_{header.type.fields[index].name}"
+            name = header.type.fields[index].name
+            # p4c gathers local variables and user metadata in one header of this name.
+            hint = name if header.name == "scalars" else f"{prefix}_{name}"
             place.fields[index] = self.variable(hint, "0")
         return place
 

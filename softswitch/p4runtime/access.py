@@ -11,7 +11,9 @@ from softswitch.program import Program
 from softswitch.replication import ReplicationEngine
 from softswitch.switch import Switch
 
-PacketInCallback = Callable[[bytes], None]
+PacketInCallback = Callable[[bytes], bool]
+"""Takes a frame for the controller; False where nobody is there to take it."""
+
 """Told of a frame that left through the CPU port."""
 
 DigestCallback = Callable[[str, tuple[int, ...]], None]

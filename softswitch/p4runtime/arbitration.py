@@ -21,6 +21,8 @@ from softswitch.p4runtime.errors import Code, P4RuntimeError, invalid, not_found
 
 DEFAULT_ROLE = ""
 MAX_STREAMS_PER_ROLE = 64
+MAX_ROLES = 64
+"""A role's highest election id has to be remembered for good, so there cannot be any number."""
 
 
 class Standing(Enum):
@@ -199,7 +201,14 @@ class Arbitration:
             raise not_found(
                 f"device {request.device_id} is unknown, this is device {self.device_id}"
             )
-        role = self._roles.get(request.role) or _Role(request.role)
+        role = self._roles.get(request.role)
+        if role is None:
+            role = _Role(request.role)
+            if len(self._roles) >= MAX_ROLES:
+                raise P4RuntimeError(
+                    Code.RESOURCE_EXHAUSTED,
+                    f"role '{request.role}': {MAX_ROLES} roles are known, no more are accepted",
+                )
         self._check_election_id(role, None, request)
         _check_role_config(request)
         if len(role.streams) >= self.max_streams_per_role:

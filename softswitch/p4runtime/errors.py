@@ -36,6 +36,9 @@ class Code(IntEnum):
     UNAVAILABLE = 14
 
 
+_MAX_MESSAGE = 500
+
+
 class P4RuntimeError(Exception):
     """A request, or one entity of it, that cannot be served.
 
@@ -43,6 +46,9 @@ class P4RuntimeError(Exception):
     """
 
     def __init__(self, code: Code, message: str) -> None:
+        # Messages travel as gRPC metadata, whose size is limited, and may quote what a client sent.
+        if len(message) > _MAX_MESSAGE:
+            message = f"{message[:_MAX_MESSAGE]}..."
         super().__init__(message)
         self.code = code
         self.message = message

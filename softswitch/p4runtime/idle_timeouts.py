@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from softswitch.p4runtime.entities.table_entries import encode_key
+from softswitch.p4runtime.entities.selection import encode_key
 from softswitch.p4runtime.state import PipelineState
 from softswitch.tables import EntryMissing
 

@@ -77,15 +77,17 @@ class Notifier:
 
     # -- callbacks of the packet loop, switch's lock held --------------------------------
 
-    def _packet_in(self, frame: bytes) -> None:
+    def _packet_in(self, frame: bytes) -> bool:
         try:
             state = self._configs.active
-            if state is None or not self._sessions.notify_primaries(
+            if state is not None and self._sessions.notify_primaries(
                 lambda: packet_in_message(state, frame)
             ):
-                self.undelivered["packet_in"] += 1
+                return True
+            self.undelivered["packet_in"] += 1
         except Exception as exception:  # nothing may reach the packet loop
             self._failed("packet-in", exception)
+        return False
 
     def _digest(self, name: str, values: tuple[int, ...]) -> None:
         try:

@@ -121,8 +121,9 @@ class PipelineConfigs:
         changes then.
         """
         if self.current is not None:
-            with self._access.lock:
-                carry_over(self.current, self._handlers, handlers(state))
+            # Without the switch's lock, which this would hold for too long: other requests are kept
+            # out, the new pipeline is nobody else's yet, and packets only count in the old one.
+            carry_over(self.current, self._handlers, handlers(state))
         self.commit(state)
 
     def get(self, response_type: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +19,8 @@ DEFAULT_ADDRESS = "127.0.0.1:9559"
 MAX_RECEIVE_BYTES = 128 << 20
 """Largest request: compiled programs and large batches exceed gRPC's default of 4 MiB."""
 
-_UNARY_WORKERS = 8
+_UNARY_WORKERS = 32
+_KEEPALIVE_MS = 30_000
 _STOP_GRACE_S = 0.5
 _STOP_PATIENCE_S = 5.0
 
@@ -51,6 +52,10 @@ class P4RuntimeServer:
             options=(
                 ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
                 ("grpc.max_send_message_length", -1),
+                # A controller that vanished without a word must not stay primary.
+                ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.keepalive_timeout_ms", _KEEPALIVE_MS),
+                ("grpc.http2.max_pings_without_data", 0),
                 # Two switches on one port would each get some of the connections.
                 ("grpc.so_reuseport", 0),
             ),
@@ -65,6 +70,11 @@ class P4RuntimeServer:
         if self._address is None:
             raise ServerError("the P4Runtime server has not been started")
         return self._address
+
+    @property
+    def undelivered(self) -> Mapping[str, int]:
+        """Packet-ins and digest messages that no controller took, by kind."""
+        return self._service.undelivered
 
     def start(self) -> None:
         """Listen and serve. Raises `ServerError` when the address cannot be had."""

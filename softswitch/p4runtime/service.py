@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import grpc
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class P4RuntimeService:
-    """Servicer for `add_P4RuntimeServicer_to_server`. `start` and `stop` frame its use."""
+    """The service's methods, by their names. `start` and `stop` frame its use."""
 
     def __init__(self, access: SwitchAccess, device_id: int) -> None:
         self._access = access
@@ -78,6 +78,11 @@ class P4RuntimeService:
         self._open_streams: set[Outbox] = set()
         self._open_streams_lock = threading.Lock()
         self._stopping = False
+
+    @property
+    def undelivered(self) -> Mapping[str, int]:
+        """Packet-ins and digest messages that no controller took, by kind."""
+        return self._notifier.undelivered
 
     def start(self) -> None:
         """Connect to the switch."""
@@ -172,6 +177,10 @@ class P4RuntimeService:
             yield from outbox
         finally:
             forget()
+        if outbox.overflowed:
+            failure.append(
+                P4RuntimeError(Code.RESOURCE_EXHAUSTED, "this client does not read its stream")
+            )
         if self._stopping:
             failure.append(P4RuntimeError(Code.UNAVAILABLE, "this switch is stopping"))
         if failure:

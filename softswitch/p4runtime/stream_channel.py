@@ -93,6 +93,8 @@ class Sessions:
         accepted before it hears so, but not before theirs are done.
         """
         with self._lock:
+            if stream not in self._outboxes:
+                return False  # closed meanwhile: it must not become primary after it is gone
             outcome = self._arbitration.update(stream, request)
             for advisory in outcome.at_once:
                 self._advise(advisory)

@@ -31,13 +31,22 @@ class Outbox:
         self._changed = threading.Condition()
         self._closed = False
         self.dropped = 0
+        self.overflowed = False
 
     def send(self, build: Build) -> None:
-        """Queue a message that must arrive."""
+        """Queue a message that must arrive.
+
+        A client that asks and asks without ever reading answers is cut off instead.
+        """
         with self._changed:
-            if not self._closed:
+            if self._closed:
+                return
+            if len(self._queue) >= 2 * self._max_queued:
+                self._queue.clear()
+                self._closed = self.overflowed = True
+            else:
                 self._queue.append(build)
-                self._changed.notify()
+            self._changed.notify()
 
     def offer(self, build: Build) -> bool:
         """Queue a notification; False when the client is too far behind."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from softswitch.tables import ActionCall, Entry, GroupRef, MemberRef, Target
+from softswitch.tables import ActionCall, Entry, GroupRef, MatchValue, MemberRef, Target
 
 Json = Any
 Draw = Callable[[int, int], int]
@@ -31,6 +31,8 @@ DROP_PORT = 511
 INSTANCE_NORMAL = 0
 INSTANCE_RESUBMIT = 6
 WIRE_OVERHEAD_BYTES = 24
+LAST_PRIORITY = 1 << 30
+MOST_STATES = 1000  # of a parser that does not come to an end
 
 
 class Item(NamedTuple):
@@ -52,6 +54,10 @@ class Item(NamedTuple):
     kind: str
     name: str
     outcome: str | int | bool
+
+
+class Unspecified(Exception):
+    """A packet makes the program do something that P4 leaves open: no oracle can tell."""
 
 
 class ParserError(Exception):
@@ -148,11 +154,32 @@ class Interpreter:
         }
         self.registers = {r["name"]: [0] * r["size"] for r in tree["register_arrays"]}
         self.seen: Counter[Item] = Counter()
-        for name, table in self.tables.items():
-            if table.get("entries"):
-                raise NotImplementedError(f"table {name}: const entries")
-        if tree["checksums"]:
-            raise NotImplementedError("checksums")
+        self.value_sets: dict[str, list[int]] = {v["name"]: [] for v in tree["parse_vsets"]}
+        for table in self.tables.values():
+            for constant in table.get("entries", ()):
+                self.entries[table["name"]].append(self._constant_entry(table, constant))
+        for unknown in ("checksums", "header_unions", "meter_arrays"):
+            if tree[unknown]:
+                raise NotImplementedError(unknown)
+
+    def _constant_entry(self, table: Json, entry: Json) -> Entry:
+        """An entry of the program: in the JSON the lower priority number wins."""
+        match: list[MatchValue] = []
+        for part in entry["match_key"]:
+            if part["match_type"] == "ternary":
+                match.append((int(part["key"], 16), int(part["mask"], 16)))
+            elif part["match_type"] == "range":
+                match.append((int(part["start"], 16), int(part["end"], 16)))
+            elif part["match_type"] == "lpm":
+                match.append((int(part["key"], 16), part["prefix_length"]))
+            elif part["match_type"] == "exact":
+                match.append(int(part["key"], 16))
+            else:
+                raise NotImplementedError(f"table {table['name']}: key {part['match_type']}")
+        call = entry["action_entry"]
+        arguments = tuple(int(value, 16) for value in call["action_data"])
+        target = ActionCall(self.actions[call["action_id"]]["name"], arguments)
+        return Entry(tuple(match), target, LAST_PRIORITY - entry.get("priority", 0))
 
     # ---- one packet ------------------------------------------------------------------------------
 
@@ -235,7 +262,11 @@ class Interpreter:
         code = self.error_codes["NoError"]
         state_name: str | None = parser["init_state"]
         try:
+            visited = 0
             while state_name is not None:
+                visited += 1
+                if visited > MOST_STATES:
+                    raise Unspecified("endless parser")
                 state_name = self._parse_state(packet, states[state_name], reader)
         except ParserError as error:
             code = error.error if isinstance(error.error, int) else self.error_codes[error.error]
@@ -255,8 +286,12 @@ class Interpreter:
             if part["type"] == "lookahead":
                 offset, width = part["value"]
                 value = reader.peek(offset, width)
+            elif part["type"] == "stack_field":
+                field_at = self._last_in_stack(packet, part["value"])
+                value, width = self._get(packet, *field_at), self._width(field_at)
             else:
                 value, width = self._eval(packet, part, ()), self._width(part["value"])
+            value &= (1 << width) - 1
             padded = (width + 7) // 8 * 8  # every part takes whole bytes
             key, key_bits = key << padded | value, key_bits + padded
         for index, transition in enumerate(state["transitions"]):
@@ -265,13 +300,23 @@ class Interpreter:
             elif transition["type"] == "hexstr":
                 mask = int(transition["mask"], 16) if transition["mask"] else (1 << key_bits) - 1
                 matches = key & mask == int(transition["value"], 16) & mask
+            elif transition["type"] == "parse_vset":
+                matches = key in self.value_sets[transition["value"]]
             else:
                 raise NotImplementedError(f"transition {transition['type']}")
             if matches:
                 self.seen[Item("transition", state["name"], index)] += 1
                 next_state: str | None = transition["next_state"]
                 return next_state
-        raise ParserError("NoMatch")
+        return None  # simple_switch accepts here, where P4-16 (section 13.6) would reject
+
+    def _last_in_stack(self, packet: Packet, stack_field: Json) -> tuple[str, str]:
+        """[header, field] of the element of a stack that was extracted last."""
+        stack, name = stack_field
+        index = packet.next_in_stack[stack] - 1
+        if index < 0:
+            raise Unspecified("the last element of an empty stack")
+        return self.stacks[stack][index], name
 
     def _parser_op(self, packet: Packet, op: str, parameters: Json, reader: BitReader) -> None:
         if op == "extract":
@@ -311,12 +356,15 @@ class Interpreter:
 
     def _extract(self, packet: Packet, name: str, reader: BitReader, varbit_bits: int) -> None:
         header_type = self.header_type_of[name]
+        if varbit_bits % 8:
+            raise ParserError("ParserInvalidArgument")
         widths = [
             (field_name, varbit_bits if width == "*" else width)
             for field_name, width, *_ in header_type["fields"]
         ]
         reader.require(sum(width for _, width in widths))
-        if varbit_bits > header_type.get("max_length", 0) * 8:
+        longest = header_type.get("max_length")
+        if longest is not None and sum(width for _, width in widths) > longest * 8:
             raise ParserError("HeaderTooShort")
         header = packet.headers[name]
         header.valid = True
@@ -532,10 +580,33 @@ class Interpreter:
                 packet.headers[parameters[0]["value"]].valid = True
             case "remove_header":
                 packet.headers[parameters[0]["value"]].valid = False
+            case "assign_header":
+                self._copy_header(
+                    packet.headers[self._header(packet, parameters[1], arguments)],
+                    packet.headers[self._header(packet, parameters[0], arguments)],
+                )
+            case "push" | "pop":
+                self._shift_stack(packet, parameters[0]["value"], value(1) * (-1, 1)[op == "push"])
             case "no_op":
                 pass
             case _:
                 raise NotImplementedError(f"primitive {op}")
+
+    @staticmethod
+    def _copy_header(source: Header, target: Header) -> None:
+        target.valid = source.valid
+        target.values = dict(source.values)
+        target.varbit_bits = source.varbit_bits
+
+    def _shift_stack(self, packet: Packet, name: str, by: int) -> None:
+        """Move the elements of a stack up (push) or, with `by` below 0, down (pop)."""
+        stack = self.stacks[name]
+        old = [packet.headers[header] for header in stack]
+        for index, header in enumerate(stack):
+            origin = index - by
+            fresh = Header(values=dict.fromkeys(old[index].values, 0))
+            packet.headers[header] = old[origin] if 0 <= origin < len(stack) else fresh
+        packet.next_in_stack[name] = max(0, min(len(stack), packet.next_in_stack[name] + by))
 
     def _field_list(self, packet: Packet, list_id: int) -> dict[tuple[str, str], int]:
         (found,) = [f for f in self.tree["field_lists"] if f["id"] == list_id]
@@ -577,7 +648,10 @@ class Interpreter:
             return str(node["value"])
         if node.get("op") == "dereference_header_stack":
             stack = self.stacks[node["left"]["value"]]
-            return str(stack[self._eval(packet, node["right"], arguments)])
+            index = self._eval(packet, node["right"], arguments)
+            if not 0 <= index < len(stack):
+                raise Unspecified(f"element {index} of a stack of {len(stack)}")
+            return str(stack[index])
         raise NotImplementedError(f"header expression {node}")
 
     def _eval(self, packet: Packet, expression: Json, arguments: tuple[int, ...]) -> int:
@@ -589,6 +663,8 @@ class Interpreter:
                 return int(node["value"], 16)
             case "bool":
                 return int(node["value"])
+            case "stack_field":
+                return self._get(packet, *self._last_in_stack(packet, node["value"]))
             case "runtime_data" | "local":
                 index: int = node["value"]
                 return arguments[index]
@@ -604,6 +680,10 @@ class Interpreter:
             return self._get(packet, header, field_name)
         if op == "valid":
             return int(packet.headers[self._header(packet, node["right"], arguments)].valid)
+        if op == "last_stack_index":
+            return packet.next_in_stack[node["right"]["value"]] - 1
+        if op == "size_stack":
+            return len(self.stacks[node["right"]["value"]])
         right = self._eval(packet, node["right"], arguments)
         if op in ("d2b", "b2d"):
             return int(bool(right))
@@ -685,6 +765,8 @@ class BitReader:
 
     def skip(self, bits: int) -> None:
         """Moves on; raises ParserError past the end."""
+        if bits % 8:
+            raise ParserError("ParserInvalidArgument")
         self.require(bits)
         self._at += bits
 

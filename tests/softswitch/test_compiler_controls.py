@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -225,3 +226,41 @@ def test_accumulating_primitives_of_p4_14() -> None:
 
 def test_drop_primitive_of_p4_14() -> None:
     assert body(made.primitive("drop")).ingress(bytes(8), 1, 0) is None
+
+
+AWKWARD = [
+    *("frame", "port", "now_ns", "again", "len", "int", "min", "class", "lambda", "None"),
+    *("off", "state", "entry", "mask", "_", "a-b", "a_b", "9lives", "$x", "ingress", "egress"),
+]
+
+
+def test_names_that_mean_something_in_python() -> None:
+    """Every field counts for itself, whatever it is called."""
+    fields = [[name, 8, False] for name in AWKWARD]
+    tree = made.program()
+    tree["header_types"] += [
+        {"name": "scalars_0", "id": 2, "fields": fields},
+        {"name": "frame_t", "id": 3, "fields": fields},
+    ]
+    tree["headers"] += [
+        {"name": "scalars", "id": 2, "header_type": "scalars_0", "metadata": True},
+        {"name": "frame", "id": 3, "header_type": "frame_t", "metadata": False},
+    ]
+    tree["parsers"][0]["parse_states"] = [
+        made.state("start", [made.extract("h"), made.extract("frame")])
+    ]
+    tree["deparsers"][0]["order"] = ["h", "frame"]
+    copies, sums = [], []
+    for name in AWKWARD:
+        scalar = {"type": "field", "value": ["scalars", name]}
+        octet = {"type": "field", "value": ["frame", name]}
+        copies.append(made.primitive("assign", scalar, octet))
+        sums.append(made.primitive("add", octet, scalar, octet))
+    tree["actions"] = [made.action(1, *copies), made.action(2, *sums)]
+    tree["pipelines"] = [
+        made.pipeline("ingress", "one", tables=[made.call("one", 1, None)]),
+        made.pipeline("egress", "two", tables=[made.call("two", 2, None)]),
+    ]
+    pipeline = Pipeline(load_program(json.dumps(tree)))
+    octets = bytes(range(1, len(AWKWARD) + 1))
+    assert run(pipeline, bytes(8) + octets) == bytes(8) + bytes(2 * octet for octet in octets)

@@ -20,8 +20,18 @@ from hypothesis import strategies as st
 from p4src import compiled
 from softswitch.program import Program, load_program
 from softswitch.switch import Switch
-from softswitch.tables import ActionCall, Entry, Group, GroupRef, MatchValue, MemberRef, Target
-from tests.softswitch.reference_interpreter import Interpreter, ReferenceSwitch
+from softswitch.tables import (
+    ActionCall,
+    Entry,
+    Group,
+    GroupRef,
+    MatchKind,
+    MatchValue,
+    MemberRef,
+    Table,
+    Target,
+)
+from tests.softswitch.reference_interpreter import Interpreter, ReferenceSwitch, Unspecified
 from tests.traces.format import Out, Step, Trace
 from tests.traces.observation import differences
 from tests.traces.program import shape
@@ -457,6 +467,99 @@ def test_impair(configuration: Configuration, inputs: list[tuple[int, bytes, int
 def differing_bits(first: bytes, second: bytes) -> int:
     assert len(first) == len(second)
     return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_count()
+
+
+# ---- other programs ------------------------------------------------------------------------------
+
+# Frames of few different bytes, so that keys meet entries; what stands in front chooses what the
+# program does.
+FEW_BYTES = st.sampled_from([0, 1, 2, 5, 8, 0x10, 0x12, 0x34, 0x81, 0x90, 0xEE, 0xFF])
+PARSER_TYPES = st.sampled_from(
+    [0x8100, 0x0800, 0x9000, 0x90FF, 0x9100, 0x9102, 0x9200, 0x9300, 0x9400, 0x9500, 0x9600, 0x9700]
+)
+OTHER_FRAMES: dict[str, st.SearchStrategy[bytes]] = {
+    "arithmetic": st.builds(
+        lambda op, rest: bytes([op]) + rest,
+        st.integers(0, 18),
+        st.one_of(st.binary(min_size=20, max_size=30), st.lists(FEW_BYTES, min_size=22).map(bytes)),
+    ),
+    "matching": st.builds(
+        lambda which, rest: bytes([which, *rest]),
+        st.integers(0, 12),
+        st.lists(FEW_BYTES, min_size=9, max_size=16),
+    ),
+    "parsing": st.builds(
+        lambda kind, rest: bytes(11) + b"\x01" + kind.to_bytes(2, "big") + bytes(rest),
+        PARSER_TYPES,
+        st.lists(FEW_BYTES, max_size=60),
+    ),
+}
+
+
+@st.composite
+def few_bytes(draw: st.DrawFn, bits: int) -> int:
+    digits = draw(st.lists(FEW_BYTES, min_size=4, max_size=4))
+    return int.from_bytes(bytes(digits), "big") & ((1 << bits) - 1)
+
+
+@st.composite
+def entries_for(draw: st.DrawFn, table: Table) -> list[Entry]:
+    """Up to four entries of any shape for a table without an action profile."""
+    found: dict[object, Entry] = {}
+    for priority in range(1, draw(st.integers(0, 4)) + 1):
+        match: list[MatchValue] = []
+        for key in table.fields:
+            value, other = draw(few_bytes(key.bitwidth)), draw(few_bytes(key.bitwidth))
+            if key.kind is MatchKind.EXACT:
+                match.append(value)
+            elif key.kind is MatchKind.LPM:
+                length = draw(st.integers(0, key.bitwidth))
+                shift = key.bitwidth - length
+                match.append((value >> shift << shift, length))
+            elif key.kind is MatchKind.TERNARY:
+                mask = draw(st.sampled_from([other, 0, (1 << key.bitwidth) - 1]))
+                match.append((value & mask, mask))
+            else:
+                match.append((min(value, other), max(value, other)))
+        name = draw(st.sampled_from(table.action_names))
+        arguments = tuple(
+            draw(st.integers(0, (1 << bits) - 1)) for _, bits in table.actions[name].params
+        )
+        entry = Entry(
+            tuple(match), ActionCall(name, arguments), priority if table.needs_priority else 0
+        )
+        found.setdefault((entry.match, entry.priority), entry)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_FRAMES))
+@given(st.data())
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_other_programs(name: str, data: st.DataObject) -> None:
+    """Programs of the softswitch's own tests: operators, match kinds, parsers."""
+    text = (Path(__file__).parent / "programs" / f"{name}.json").read_text()
+    switch = Switch()
+    switch.add_port(1)
+    switch.add_port(2)
+    pipeline = switch.load(load_program(text))
+    interpreter = Interpreter(text)
+    for table_name, table in pipeline.tables.items():
+        if not table.fields or table.const_entries or table.profile is not None:
+            continue
+        for entry in data.draw(entries_for(table), label=table_name):
+            table.insert(Entry(entry.match, entry.target, entry.priority))
+            interpreter.entries[table_name].append(entry)
+    for set_name, values in pipeline.value_sets.items():
+        assert not values.members, "the interpreter starts with empty value sets too"
+        assert interpreter.value_sets[set_name] == []
+    reference = ReferenceSwitch(interpreter, {1: None, 2: None})
+    for frame in data.draw(st.lists(OTHER_FRAMES[name], min_size=1, max_size=6), label="frames"):
+        try:
+            reference.receive(1, frame, 0)
+        except Unspecified:
+            continue
+        switch.receive(1, frame, 0)
+        assert switch.transmit(0) == reference.transmit(0), frame.hex(" ")
 
 
 # ---- the oracle itself ---------------------------------------------------------------------------

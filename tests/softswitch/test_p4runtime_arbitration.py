@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softswitch.p4runtime.arbitration import (
+    MAX_ROLES,
     TRANSITIONS,
     Advisory,
     Arbitration,
@@ -189,6 +190,16 @@ def test_too_many_streams() -> None:
     assert raised.value.code is Code.RESOURCE_EXHAUSTED
     arbitration.disconnect("a")
     assert ask(arbitration, "c", 3)["c"] is Code.OK
+
+
+def test_too_many_roles(arbitration: Arbitration) -> None:
+    for number in range(1, MAX_ROLES):  # the default role is one of them
+        ask(arbitration, "stream", 1, role=f"role{number}")
+        arbitration.disconnect("stream")
+    with pytest.raises(P4RuntimeError) as raised:
+        ask(arbitration, "stream", 1, role="one more")
+    assert raised.value.code is Code.RESOURCE_EXHAUSTED
+    assert ask(arbitration, "stream", 1, role="role1") == {"stream": Code.OK}
 
 
 def test_election_ids_have_128_bits(arbitration: Arbitration) -> None:

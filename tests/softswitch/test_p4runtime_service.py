@@ -294,6 +294,13 @@ def test_numeric_roles_are_refused(switch: Served, client: Client) -> None:
         assert failed.value.code is Code.UNIMPLEMENTED
 
 
+def test_long_names_make_short_messages(switch: Served, client: Client) -> None:
+    with Client(switch.address, role="x" * 100_000) as other, pytest.raises(RpcFailed) as failed:
+        other.write()
+    assert failed.value.code is Code.NOT_FOUND
+    assert len(failed.value.message) < 1000
+
+
 def test_role_config_is_refused(switch: Served) -> None:
     with Client(switch.address) as client:
         message = p4runtime_pb2.StreamMessageRequest()

@@ -96,6 +96,15 @@ def test_packet_in_without_a_controller(switch: Served) -> None:
         assert switch.receive(2, FRAME) == []
 
 
+def test_packets_that_no_controller_takes_are_counted(switch: Served, client: Client) -> None:
+    learn(client, "max_list_size: 1")
+    client.write((INSERT, table_entry("exact_mac", TO_CPU)))
+    client.half_close()
+    client.next("end")
+    switch.receive(2, FRAME)
+    assert switch.server.undelivered == {"packet_in": 1, "digest": 1}
+
+
 def test_packet_out(switch: Served, client: Client) -> None:
     client.send(packet_out(3, FRAME))
     settle(client)

@@ -1,7 +1,9 @@
-"""The outbox between the switch and a client."""
+"""The outbox between the switch and a client, and the sessions that fill it."""
 
 import threading
 
+from softswitch.p4runtime.arbitration import Arbitration, ArbitrationUpdate
+from softswitch.p4runtime.stream_channel import Sessions
 from softswitch.p4runtime.streams import Outbox
 
 
@@ -57,3 +59,26 @@ def test_waiting_reader_is_woken() -> None:
     reader.join(timeout=10)
     assert not reader.is_alive()
     assert got == [1]
+
+
+def test_a_stream_that_is_gone_cannot_become_primary() -> None:
+    # Its update may be handled after its end was noticed: those are different threads.
+    sessions = Sessions(Arbitration(1))
+    sessions.open("gone", Outbox())
+    sessions.close("gone")
+    update = ArbitrationUpdate(1, election_id=5)
+    assert not sessions.arbitrate("gone", update, lambda: None)
+    assert not sessions.is_primary("", 5)
+    sessions.open("here", Outbox())
+    assert sessions.arbitrate("here", update, lambda: None)
+    assert sessions.is_primary("", 5)
+
+
+def test_client_that_never_reads_is_cut_off() -> None:
+    outbox = Outbox(max_queued=2)
+    overflowed = []
+    for number in range(5):
+        outbox.send(lambda number=number: number)  # type: ignore[misc]
+        overflowed.append(outbox.overflowed)
+    assert overflowed == [False] * 4 + [True]
+    assert list(outbox) == []

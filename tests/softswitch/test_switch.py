@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -436,11 +436,19 @@ def test_cpu_port() -> None:
     )
     switch.receive(1, b"nobody takes it", 0)
     assert dropped(switch) == {"no_controller": 1}
-    switch.on_packet_in = taken.append
+
+    def take(frame: bytes) -> bool:
+        taken.append(frame)
+        return True
+
+    switch.on_packet_in = take
     switch.receive(1, b"up", 0)
     switch.packet_out(b"down", 0)
     assert taken == [b"up"]
     assert switch.transmit(0) == [(2, b"down")]
+    switch.on_packet_in = lambda frame: False
+    switch.receive(1, b"its stream is gone", 0)
+    assert dropped(switch) == {"no_controller": 2}
     stats = switch.stats()
     assert (stats.ports[510].rx_packets, stats.ports[510].tx_packets) == (1, 1)
     assert stats.unaccounted == 0
@@ -455,7 +463,7 @@ def test_cpu_port() -> None:
 def test_a_controller_that_raises_costs_only_its_packet(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object) -> NoReturn:
         raise OSError("stream closed")
 
     requests = IngressRequests(digest=Digest("learn", (1,)))

@@ -72,6 +72,25 @@ def test_what_a_killed_run_left_is_cleaned(tmp_path: Path, runtime: Path) -> Non
     assert (folder.logs / "p0-t0-0.log").read_text() == "the end\n"
 
 
+def test_sockets_that_cannot_be_made_are_known_all_the_same(
+    tmp_path: Path, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Path.mkdir
+
+    def refuse(
+        self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False
+    ) -> None:
+        if self.parent == runtime:
+            raise OSError(28, "No space left on device")
+        make(self, mode, parents, exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(RunnerError, match="No space left on device"):
+        RunFolder.create(tmp_path / "base", "t", "softswitch")
+    (record,) = find_runs(tmp_path / "base")
+    assert Path(record.state.sockets).parent == runtime
+
+
 def test_starting_a_run_sweeps_and_keeps_the_last_runs(tmp_path: Path, runtime: Path) -> None:
     base = tmp_path / "base"
     for number in range(KEPT_RUNS + 3):
@@ -135,7 +154,7 @@ def test_files_that_are_no_runs_are_passed_over(tmp_path: Path) -> None:
 
 def test_a_base_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunnerError, match=r"cannot make the run's folder .*file/"):
+    with pytest.raises(RunnerError, match=r"cannot make the run's folders .*file/"):
         RunFolder.create(tmp_path / "file", "t", "softswitch")
 
 

@@ -40,6 +40,9 @@ UNREACHABLE: dict[str, dict[str, str]] = {
             "A resubmitted packet is as long as it was, and `before` reaches up to an offset that "
             "was drawn from 14 to its length - 1."
         ),
+        "state find_target: before is not of whole bytes": (
+            "Its length in bits is offset_bytes << 3."
+        ),
         "state find_target: before is longer than it may be": (
             "Packets beyond MAX_FRAME_BYTES, the size of `before`, are not resubmitted."
         ),
@@ -140,11 +143,15 @@ def _rejections(operation: Json) -> Iterator[tuple[str, str]]:
     if op in ("extract", "extract_VL"):
         yield "PacketTooShort", f"packet ends in {parameters[0]['value']}"
     if op == "extract_VL":
+        yield "ParserInvalidArgument", f"{parameters[0]['value']} is not of whole bytes"
         yield "HeaderTooShort", f"{parameters[0]['value']} is longer than it may be"
     if op == "extract" and parameters[0]["type"] == "stack":
         yield "StackOutOfBounds", f"stack {parameters[0]['value']} is full"
     if op == "verify":
         yield "verify", "verify fails"
+    if op == "advance":
+        yield "ParserInvalidArgument", "advances by a part of a byte"
+        yield "PacketTooShort", "advances beyond the packet"
     if op == "set" and parameters[1]["type"] == "lookahead":
         yield "PacketTooShort", "packet ends in lookahead"
 

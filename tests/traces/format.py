@@ -18,14 +18,16 @@ a `,` at its end; `#` starts a comment::
     seed N                                            the seed of random()
 
     packet PORT [at TIME]: FRAME                    comes in; counts in `received[PORT]`
-      out PORT COUNTER …: FRAME                     this leaves, and counts in each COUNTER[PORT]
+      out PORT [at TIME] COUNTER …: FRAME           this leaves, and counts in each COUNTER[PORT]
       out PORT COUNTER … ignoring A..B …: FRAME     bytes A to B (included) may be anything
       drop COUNTER[INDEX]                           nothing leaves
       count COUNTER[INDEX]                          counts besides
 
 Names of tables, actions, counters and registers may be cut down to their last parts as long as they
 stay unambiguous. Every packet says what becomes of it: `out` or `drop`. A counter cell that is not
-mentioned must stay at zero, and registers must end as they began.
+mentioned must stay at zero, and registers must end as they began. The frames of a port are due in
+the order of their lines, or, where they have times (only in process), of these: then the last bit
+of a frame must be out at that very time.
 """
 
 from __future__ import annotations
@@ -56,12 +58,16 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Out:
-    """A frame that must leave `port`; the bytes in `ignored` (half-open ranges) may be anything."""
+    """A frame that must leave `port`; the bytes in `ignored` (half-open ranges) may be anything.
+
+    `at_ns` is when its last bit must be out, None if that does not matter.
+    """
 
     port: int
     frame: bytes
     ignored: tuple[tuple[int, int], ...]
     line: int
+    at_ns: int | None = None
 
     def matches(self, frame: bytes) -> bool:
         """Whether `frame` is what was wanted, but for the ignored bytes."""
@@ -108,6 +114,18 @@ class Trace:
     def name(self) -> str:
         """The file's name without its ending."""
         return self.path.stem
+
+    def due(self) -> dict[int, list[Out]]:
+        """The frames that must leave each port, in order."""
+        frames: dict[int, list[tuple[int, Out]]] = {port: [] for port in self.ports}
+        for step in self.steps:
+            for out in step.outs:
+                moment = step.at_ns if out.at_ns is None else out.at_ns
+                frames[out.port].append((moment, out))
+        return {
+            port: [out for _, out in sorted(pairs, key=lambda pair: pair[0])]
+            for port, pairs in frames.items()
+        }
 
     def expected_counters(self) -> dict[Cell, tuple[int, int]]:
         """Cell → (packets, bytes), for all cells that do not stay zero."""
@@ -383,14 +401,21 @@ class _Reader:
         head, colon, text = rest.partition(":")
         words, _, ranges = head.partition("ignoring")
         port_text, *counters = words.replace(",", " ").split() or [""]
+        at_ns = None
+        if counters[:1] == ["at"] and len(counters) > 1:
+            if not self.trace.only_in_process:
+                raise ValueError("out … at TIME: must stand below 'only in-process'")
+            at_ns = parse_time_ns(counters[1])
+            counters = counters[2:]
         if not colon or not port_text:
-            raise ValueError("must be: out PORT COUNTER … [ignoring A..B …]: FRAME")
+            raise ValueError("must be: out PORT [at TIME] COUNTER … [ignoring A..B …]: FRAME")
         port = self._port(port_text)
         ignored = []
         for part in ranges.replace(",", " ").split():
             start, _, end = part.partition("..")
             ignored.append((int(start), int(end) + 1))
-        out = Out(port, build(text.strip(), self.names), tuple(ignored), line.number)
+        frame = build(text.strip(), self.names)
+        out = Out(port, frame, tuple(ignored), line.number, at_ns)
         cells = tuple(self._cell(f"{counter}[{port}]") for counter in counters)
         self._replace_step(step, (*step.outs, out), (*step.counts, *cells))
 

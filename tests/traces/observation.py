@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Protocol
 
 from scapy.layers.l2 import Ether
 
-from tests.traces.format import Cell, Out, Trace
+from tests.traces.format import Cell, Trace
 
 Counter = tuple[int, int]
 """(packets, bytes)"""
@@ -19,13 +19,14 @@ Counter = tuple[int, int]
 class Observation:
     """Frames by the port they left, in order, and what was read afterwards.
 
-    `counters` and `registers` hold the cells that are not zero; `registers` is None where the
-    target cannot tell.
+    `counters` and `registers` hold the cells that are not zero. What a target cannot tell is None:
+    registers, and the times at which the last bits of the frames were out.
     """
 
     frames: Mapping[int, list[bytes]]
     counters: Mapping[Cell, Counter]
-    registers: Mapping[Cell, int] | None = field(default=None)
+    registers: Mapping[Cell, int] | None = None
+    times_ns: Mapping[int, list[int]] | None = None
 
 
 class Target(Protocol):
@@ -37,10 +38,7 @@ class Target(Protocol):
 
 def differences(trace: Trace, seen: Observation) -> Iterator[str]:
     """Yield, as readable text, every difference between what a trace demands and what was seen."""
-    wanted: dict[int, list[Out]] = {port: [] for port in trace.ports}
-    for step in trace.steps:
-        for out in step.outs:
-            wanted[out.port].append(out)
+    wanted = trace.due()
     for port in sorted(wanted.keys() | seen.frames.keys()):
         pairs = zip_longest(wanted.get(port, []), seen.frames.get(port, []))
         for number, (out, frame) in enumerate(pairs, 1):
@@ -51,6 +49,10 @@ def differences(trace: Trace, seen: Observation) -> Iterator[str]:
                 yield f"{where} (line {out.line}): did not come out:\n{dump(out.frame)}"
             elif not out.matches(frame):
                 yield f"{where} (line {out.line}):\n{compare(out.frame, frame)}"
+            elif out.at_ns is not None and seen.times_ns is not None:
+                at_ns = seen.times_ns[port][number - 1]
+                if at_ns != out.at_ns:
+                    yield f"{where} (line {out.line}): was out at {at_ns} ns, not {out.at_ns} ns"
     yield from _cells(trace, "counter", trace.expected_counters(), seen.counters)
     if seen.registers is not None:
         wanted_registers = {cell: value for cell, value in trace.registers.items() if value}

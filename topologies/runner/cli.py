@@ -109,7 +109,7 @@ def run(topology: str, target_name: str, packets: int) -> None:
         report.print_fabric(console, fabric)
         narrator = report.ConsoleNarrator(console)
         with Deployment(fabric, target, folder) as deployment:
-            control, _ = session.bring_up(deployment, narrator)
+            control = session.bring_up(deployment, narrator)
             _mark_up(folder)
             result = session.check(deployment, control, narrator, packets)
             failures = deployment.failures()

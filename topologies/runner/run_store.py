@@ -48,11 +48,11 @@ def default_base() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "mrc-topology"
 
 
-def _runtime_folder() -> str | None:
-    """Where sockets go: $XDG_RUNTIME_DIR if it can be used, else (None) the temporary folder."""
+def _runtime_folder() -> str:
+    """Where sockets go: $XDG_RUNTIME_DIR if it can be used, else the temporary folder."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     usable = len(runtime) <= _RUNTIME_PATH_BYTES and os.access(runtime, os.W_OK | os.X_OK)
-    return runtime if usable else None
+    return runtime if usable else tempfile.gettempdir()
 
 
 @dataclass(slots=True)
@@ -90,16 +90,21 @@ class RunFolder:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         run_id = f"{stamp}-{topology}-{secrets.token_hex(2)}"
         path = base / run_id
+        sockets = Path(_runtime_folder()) / f"mrc-{secrets.token_hex(4)}"
+        state = RunState(run_id, topology, target, sockets=str(sockets), started_at=stamp)
         try:
             (path / "logs").mkdir(parents=True)
-            sockets = tempfile.mkdtemp(prefix="mrc-", dir=_runtime_folder())
             lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
+            folder = cls(path, state, lock)
+            # Written down before it is made: a run that is killed in between leaves nothing
+            # that nobody knows of
+            folder.save()
+            sockets.mkdir(mode=0o700)
         except OSError as error:
-            raise RunnerError(f"cannot make the run's folder {path}: {error.strerror}") from error
-        state = RunState(run_id, topology, target, sockets=sockets, started_at=stamp)
-        folder = cls(path, state, lock)
-        folder.save()
+            raise RunnerError(
+                f"cannot make the run's folders {path} and {sockets}: {error.strerror}"
+            ) from error
         return folder
 
     @property

@@ -15,7 +15,7 @@ from topologies.runner.check.counters import Cells, LinkLoss, SwitchBooks
 from topologies.runner.check.exchange import Exchange, Flow
 from topologies.runner.check.host_port import HostPort
 from topologies.runner.check.paths import HostPath, path_flows, safe_window, stall_time_s
-from topologies.runner.control_plane import ControlPlane, InstallReport
+from topologies.runner.control_plane import ControlPlane
 from topologies.runner.deployment import Deployment
 from topologies.runner.errors import RunnerError
 
@@ -144,7 +144,7 @@ class CheckResult:
         return lines
 
 
-def bring_up(deployment: Deployment, narrator: Narrator) -> tuple[ControlPlane, InstallReport]:
+def bring_up(deployment: Deployment, narrator: Narrator) -> ControlPlane:
     """Network, switches, tables. Raises RunnerError with what went wrong and where."""
     fabric = deployment.fabric
     with narrator.step("network", 1) as step:
@@ -160,11 +160,12 @@ def bring_up(deployment: Deployment, narrator: Narrator) -> tuple[ControlPlane, 
             report = control.install(step.advance)
             control.verify()
         except RunnerError as error:
+            deployment.wait_for_dead_switches(_DEATH_TIMEOUT_S)
             raise RunnerError("\n".join([str(error), *deployment.failures()])) from None
         step.result(
             f"{report.entries} table entries on {report.switches} switches written and verified"
         )
-    return control, report
+    return control
 
 
 def check(

@@ -7,10 +7,15 @@ from typing import Any
 
 from p4.v1 import p4runtime_pb2
 
-from softswitch.p4runtime.binding import BoundProfile, decode_action, encode_action
+from softswitch.p4runtime.actions import decode_action, encode_action
+from softswitch.p4runtime.binding import BoundProfile
 from softswitch.p4runtime.entities.base import EntityHandler, Undo
-from softswitch.p4runtime.entities.table_entries import check_weight
-from softswitch.p4runtime.entities.watch_ports import decode_watch_port, encode_watch_port
+from softswitch.p4runtime.entities.selector_members import (
+    check_weight,
+    decode_watch_port,
+    encode_watch_port,
+    uses_numeric_watch,
+)
 from softswitch.p4runtime.errors import exhausted, invalid, not_found
 from softswitch.p4runtime.state import PipelineState
 from softswitch.tables import ActionCall, Group
@@ -231,8 +236,7 @@ class GroupHandler(_ProfileHandler):
 
     def _remember(self, profile: BoundProfile, message: Any) -> None:
         self._state.group_max_sizes[profile.schema.id, message.group_id] = message.max_size
-        deprecated = any(m.WhichOneof("watch_kind") == "watch" for m in message.members)
-        self._set_deprecated_watches(profile, message.group_id, deprecated)
+        self._set_deprecated_watches(profile, message.group_id, uses_numeric_watch(message.members))
 
     def _remove(self, profile: BoundProfile, group_id: int) -> None:
         profile.profile.delete_group(group_id)

@@ -17,10 +17,15 @@ from softswitch.p4runtime.entities.base import (
     count,
     nothing,
 )
-from softswitch.p4runtime.entities.table_entries import encode_counter, encode_key, select_entries
+from softswitch.p4runtime.entities.direct_resources import (
+    check_direct,
+    encode_counter,
+    same_entry,
+    select_one,
+)
+from softswitch.p4runtime.entities.selection import encode_key, select_entries
 from softswitch.p4runtime.errors import invalid, not_found
 from softswitch.p4runtime.state import PipelineState
-from softswitch.tables import Entry
 
 
 class CounterHandler(EntityHandler):
@@ -121,41 +126,6 @@ class DirectCounterHandler(EntityHandler):
             yield reply
         if not found and not is_wildcard:
             raise not_found(f"{self._state.binding.table(key.table_id).label}: no such entry")
-
-
-def select_one(state: PipelineState, message: Any, kind: str) -> tuple[BoundTable, Entry]:
-    """The entry that a write of a direct resource names; NOT_FOUND when it does not exist."""
-    if not message.HasField("table_entry"):
-        raise invalid(f"{kind}: table_entry is not set")
-    key = message.table_entry
-    bound = state.binding.table(key.table_id)
-    if key.is_default_action:
-        for selected in select_entries(state, key):
-            return selected
-    if not bound.schema.needs_priority and key.priority:
-        raise invalid(f"{bound.label}: priority {key.priority}, want 0")
-    return bound, bound.table.get(bound.match.decode(key.match), key.priority)
-
-
-def same_entry(bound: BoundTable, entry: Entry) -> Entry:
-    """The entry that has this one's key now; undoing later updates may have replaced it."""
-    if not entry.match:
-        return bound.table.default
-    return bound.table.get(entry.match, entry.priority)
-
-
-def check_direct(state: PipelineState, message: Any, kind: str, check: Any) -> bool:
-    """Whether a read of a direct resource is a wildcard.
-
-    INVALID_ARGUMENT for tables without the resource.
-    """
-    if not message.HasField("table_entry"):
-        raise invalid(f"{kind}: table_entry is not set")
-    key = message.table_entry
-    if key.table_id == 0:
-        return True
-    check(state.binding.table(key.table_id))
-    return not len(key.match) and not key.is_default_action
 
 
 def _check_has_counter(bound: BoundTable) -> None:

@@ -10,13 +10,14 @@ from p4.v1 import p4runtime_pb2
 from softswitch.externs import MeterArray, MeterRate
 from softswitch.p4runtime.binding import BoundTable
 from softswitch.p4runtime.entities.base import EntityHandler, Undo, cell_indices
-from softswitch.p4runtime.entities.counters import check_direct, same_entry, select_one
-from softswitch.p4runtime.entities.meter_config import decode_rates, encode_rates
-from softswitch.p4runtime.entities.table_entries import (
+from softswitch.p4runtime.entities.direct_resources import (
+    check_direct,
     check_meter_counters,
-    encode_key,
-    select_entries,
+    same_entry,
+    select_one,
 )
+from softswitch.p4runtime.entities.meter_config import decode_rates, encode_rates
+from softswitch.p4runtime.entities.selection import encode_key, select_entries
 from softswitch.p4runtime.errors import invalid, not_found
 from softswitch.p4runtime.state import PipelineState
 from softswitch.tables import Entry

@@ -8,25 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from p4.v1 import p4runtime_pb2
-
-from softswitch.externs import MeterRate
-from softswitch.p4runtime.binding import BoundTable, decode_action, encode_action
-from softswitch.p4runtime.entities.base import INT64_MAX, EntityHandler, Undo, count
-from softswitch.p4runtime.entities.meter_config import decode_rates, encode_rates
-from softswitch.p4runtime.entities.watch_ports import decode_watch_port, encode_watch_port
-from softswitch.p4runtime.errors import denied, invalid, not_found, unimplemented
-from softswitch.p4runtime.state import PipelineState
-from softswitch.tables import (
-    ActionCall,
-    Entry,
-    EntryMissing,
-    GroupRef,
-    Match,
-    MemberRef,
-    OneShot,
-    Target,
+from softswitch.p4runtime.binding import BoundTable
+from softswitch.p4runtime.entities.base import EntityHandler, Undo
+from softswitch.p4runtime.entities.direct_resources import (
+    check_meter_counters,
+    counter_data_of,
+    encode_counter,
+    meter_rates_of,
 )
+from softswitch.p4runtime.entities.meter_config import encode_rates
+from softswitch.p4runtime.entities.selection import encode_key, select_entries
+from softswitch.p4runtime.entities.targets import TargetCodec, has_numeric_watch
+from softswitch.p4runtime.errors import denied, invalid
+from softswitch.p4runtime.state import PipelineState
+from softswitch.tables import ActionCall, Entry, Match, OneShot, Target
 
 
 class TableEntryHandler(EntityHandler):
@@ -37,6 +32,7 @@ class TableEntryHandler(EntityHandler):
     def __init__(self, state: PipelineState) -> None:
         self._state = state
         self._binding = state.binding
+        self._targets = TargetCodec(state.access)
         self._now_ns = state.access.now_ns
 
     # -- writes --------------------------------------------------------------------------
@@ -54,11 +50,11 @@ class TableEntryHandler(EntityHandler):
         self._check_write(bound, message)
         if not message.HasField("action"):
             raise invalid(f"{bound.label}: action is not set")
-        target = self._decode_target(bound, message.action)
+        target = self._targets.decode(bound, message.action)
         entry = self._entry(bound, message, match, priority, target)
         bound.table.insert(entry)
         entry.last_hit_ns = self._now_ns()
-        self._note(bound, None, entry)
+        self._note(bound, None, entry, numeric_watch=has_numeric_watch(message))
 
         def undo() -> None:
             bound.table.delete(match, priority)
@@ -77,17 +73,19 @@ class TableEntryHandler(EntityHandler):
         if bound.schema.is_const or old.is_const:
             return self._modify_const(bound, message, old)
         target = old.target
+        had_numeric_watch = numeric_watch = self._has_numeric_watch(bound, old)
         if message.HasField("action"):
-            target = self._decode_target(bound, message.action)
+            target = self._targets.decode(bound, message.action)
+            numeric_watch = has_numeric_watch(message)
         entry = self._entry(bound, message, match, priority, target)
         before = _copy(old)
         bound.table.modify(entry)
         entry.last_hit_ns = self._now_ns()
-        self._note(bound, before, entry)
+        self._note(bound, before, entry, numeric_watch=numeric_watch)
 
         def undo() -> None:
             bound.table.modify(before)
-            self._note(bound, entry, before)
+            self._note(bound, entry, before, numeric_watch=had_numeric_watch)
 
         return undo
 
@@ -102,12 +100,13 @@ class TableEntryHandler(EntityHandler):
         entry = bound.table.get(match, priority)
         if entry.is_const:
             raise denied(f"{bound.label}: this entry is const and cannot be deleted")
+        had_numeric_watch = self._has_numeric_watch(bound, entry)
         bound.table.delete(match, priority)
         self._note(bound, entry, None)
 
         def undo() -> None:
             bound.table.insert(entry)
-            self._note(bound, None, entry)
+            self._note(bound, None, entry, numeric_watch=had_numeric_watch)
 
         return undo
 
@@ -144,15 +143,15 @@ class TableEntryHandler(EntityHandler):
     def _entry(
         self, bound: BoundTable, message: Any, match: Match, priority: int, target: Target
     ) -> Entry:
+        counted = counter_data_of(message, bound) if message.HasField("counter_data") else None
+        # An empty configuration, not None: an unset meter_config resets the meter.
+        rates = meter_rates_of(message, bound) if bound.schema.direct_meter else None
         return Entry(
             match,
             target,
             priority,
-            counter_data=_counter_data(message, bound)
-            if message.HasField("counter_data")
-            else None,
-            # An empty configuration, not None: an unset meter_config resets the meter.
-            meter_config=_meter_config(message, bound) if bound.schema.direct_meter else None,
+            counter_data=counted,
+            meter_config=rates,
             controller_metadata=message.controller_metadata,
             metadata=message.metadata,
             idle_timeout_ns=message.idle_timeout_ns,
@@ -182,9 +181,9 @@ class TableEntryHandler(EntityHandler):
             table.reset_default()
             self._note_default(bound, False)
             return undo
-        target = self._decode_target(bound, message.action, is_default=True)
-        rates = _meter_config(message, bound)
-        counted = _counter_data(message, bound) if message.HasField("counter_data") else None
+        target = self._targets.decode(bound, message.action, is_default=True)
+        rates = meter_rates_of(message, bound)
+        counted = counter_data_of(message, bound) if message.HasField("counter_data") else None
         table.set_default(target)
         entry = table.default
         entry.metadata = message.metadata
@@ -217,8 +216,8 @@ class TableEntryHandler(EntityHandler):
                 f"{bound.label}: only the direct resources of a const entry can be modified"
             )
         before = _copy(entry)
-        counted = _counter_data(message, bound) if message.HasField("counter_data") else None
-        rates = _meter_config(message, bound)
+        counted = counter_data_of(message, bound) if message.HasField("counter_data") else None
+        rates = meter_rates_of(message, bound)
         if counted is not None and entry.counter_data is not None:
             entry.counter_data[:] = counted
         if entry.meter is not None:
@@ -232,81 +231,34 @@ class TableEntryHandler(EntityHandler):
 
         return undo
 
-    def _decode_target(
-        self, bound: BoundTable, message: Any, *, is_default: bool = False
-    ) -> Target:
-        """What an entry points to; the kind must be the one the table is made for."""
-        kind = message.WhichOneof("type")
-        profile = bound.profile
-        if profile is None:
-            if kind != "action":
-                raise invalid(f"{bound.label} is a direct table: want an action, found {kind}")
-            return decode_action(
-                message.action, bound.schema.actions, bound.label, is_default=is_default
-            )
-        if kind == "action_profile_member_id":
-            member_id = message.action_profile_member_id
-            if member_id not in profile.profile.members:
-                raise not_found(f"{profile.label} has no member {member_id}")
-            self._check_style(bound, one_shot=False)
-            return MemberRef(member_id)
-        if kind == "action_profile_group_id":
-            group_id = message.action_profile_group_id
-            if not profile.schema.with_selector:
-                raise invalid(f"{bound.label}: {profile.label} has no selector and so no groups")
-            if group_id not in profile.profile.groups:
-                raise not_found(f"{profile.label} has no group {group_id}")
-            self._check_style(bound, one_shot=False)
-            return GroupRef(group_id)
-        if kind == "action_profile_action_set" and profile.schema.with_selector:
-            self._check_style(bound, one_shot=True)
-            return self._decode_one_shot(bound, message.action_profile_action_set)
-        wanted = "a member, group or action set" if profile.schema.with_selector else "a member"
-        raise invalid(
-            f"{bound.label} is implemented by {profile.label}: want {wanted}, found {kind}"
+    def _has_numeric_watch(self, bound: BoundTable, entry: Entry) -> bool:
+        """Whether an entry's action set was written with the deprecated field `watch`."""
+        return (
+            bound.profile is not None
+            and (bound.schema.id, entry.key) in self._state.watches_by_deprecated_field
         )
 
-    def _check_style(self, bound: BoundTable, *, one_shot: bool) -> None:
-        """A selector's tables use action sets or members and groups, not both."""
-        profile = bound.profile
-        assert profile is not None
-        if one_shot and profile.profile.members:
-            raise invalid(f"{profile.label} has members: action sets cannot be used beside them")
-        if not one_shot and profile.one_shots:
-            raise invalid(f"{profile.label} is programmed with action sets: members cannot be used")
-
-    def _decode_one_shot(self, bound: BoundTable, message: Any) -> OneShot:
-        """Section "One Shot Action Selector Programming"."""
-        profile = bound.profile
-        assert profile is not None
-        schema = profile.schema
-        members = []
-        for item in message.action_profile_actions:
-            call = decode_action(item.action, schema.actions, bound.label)
-            check_weight(item.weight, schema.sum_of_members, schema.max_member_weight, bound.label)
-            members.append(
-                (call, item.weight, decode_watch_port(item, self._state.access, bound.label))
-            )
-        total = len(members) if schema.sum_of_members else sum(weight for _, weight, _ in members)
-        if schema.max_group_size and total > schema.max_group_size:
-            raise invalid(
-                f"{bound.label}: action set of size {total}, want at most {schema.max_group_size}"
-            )
-        one_shot = OneShot(tuple(members))
-        if any(item.WhichOneof("watch_kind") == "watch" for item in message.action_profile_actions):
-            self._state.watches_by_deprecated_field.add((schema.id, one_shot))
-        return one_shot
-
-    def _note(self, bound: BoundTable, old: Entry | None, new: Entry | None) -> None:
+    def _note(
+        self,
+        bound: BoundTable,
+        old: Entry | None,
+        new: Entry | None,
+        *,
+        numeric_watch: bool = False,
+    ) -> None:
         """Keep count of action sets and of entries that may time out."""
+        entry = new or old
+        assert entry is not None
+        key = (bound.schema.id, entry.key)
         profile = bound.profile
         if profile is not None:
             profile.one_shots += new is not None and isinstance(new.target, OneShot)
             profile.one_shots -= old is not None and isinstance(old.target, OneShot)
+            if numeric_watch:
+                self._state.watches_by_deprecated_field.add(key)
+            else:
+                self._state.watches_by_deprecated_field.discard(key)
         if bound.schema.idle_timeout:
-            entry = new or old
-            assert entry is not None
-            key = (bound.schema.id, entry.key)
             if new is not None and new.idle_timeout_ns:
                 self._state.idle_started_ns[key] = self._now_ns()
             else:
@@ -359,7 +311,8 @@ class TableEntryHandler(EntityHandler):
         schema = bound.schema
         is_default = request.is_default_action
         message = encode_key(bound, entry, is_default=is_default)
-        self._encode_target(bound, entry.target, message.action)
+        numeric_watch = self._has_numeric_watch(bound, entry)
+        self._targets.encode(bound, entry.target, message.action, numeric_watch=numeric_watch)
         if entry.controller_metadata:
             message.controller_metadata = entry.controller_metadata
         if entry.metadata:
@@ -382,127 +335,6 @@ class TableEntryHandler(EntityHandler):
             or bound.table.const_default
             or bound.profile is not None
         )
-
-    def _encode_target(self, bound: BoundTable, target: Target, message: Any) -> None:
-        if isinstance(target, ActionCall):
-            schema, _ = bound.schema.actions[bound.schema.action_ids[target.action]]
-            encode_action(target, schema, message.action)
-        elif isinstance(target, MemberRef):
-            message.action_profile_member_id = target.member_id
-        elif isinstance(target, GroupRef):
-            message.action_profile_group_id = target.group_id
-        else:
-            assert bound.profile is not None
-            actions = bound.schema
-            deprecated = (
-                bound.profile.schema.id,
-                target,
-            ) in self._state.watches_by_deprecated_field
-            action_set = message.action_profile_action_set
-            action_set.SetInParent()  # a set without actions is still a set
-            for call, weight, watch_port in target.members:
-                item = action_set.action_profile_actions.add(weight=weight)
-                encode_action(
-                    call, actions.actions[actions.action_ids[call.action]][0], item.action
-                )
-                encode_watch_port(watch_port, item, deprecated=deprecated)
-
-
-# -- shared with the direct resources ----------------------------------------------------
-
-
-def select_entries(state: PipelineState, message: Any) -> Iterator[tuple[BoundTable, Entry]]:
-    """Entries that the key fields of a TableEntry select, wildcards included.
-
-    INVALID_ARGUMENT for keys that are not valid for the table. Entries that do not exist are not
-    selected.
-    """
-    if message.is_default_action and (len(message.match) or message.priority):
-        raise invalid("table_entry: the default entry has no match and no priority")
-    tables = (
-        [state.binding.table(message.table_id)]
-        if message.table_id
-        else list(state.binding.tables.values())
-    )
-    for bound in tables:
-        if message.is_default_action:
-            yield bound, default_entry(bound)
-            continue
-        priority: int = message.priority
-        if not len(message.match):
-            for entry in bound.table.entries():
-                if not priority or entry.priority == priority:
-                    yield bound, entry
-            continue
-        match = bound.match.decode(message.match)
-        if priority or not bound.schema.needs_priority:
-            try:
-                yield bound, bound.table.get(match, priority)
-            except EntryMissing:
-                continue
-        else:
-            for entry in bound.table.entries():
-                if entry.match == match:
-                    yield bound, entry
-
-
-def default_entry(bound: BoundTable) -> Entry:
-    """The default entry; a table that the program gives none does nothing on a miss (NoAction)."""
-    try:
-        return bound.table.default
-    except EntryMissing:
-        for schema, _ in bound.schema.actions.values():
-            if schema.name == "NoAction":
-                return Entry((), ActionCall("NoAction"))
-        raise not_found(f"{bound.label} has no default action") from None
-
-
-def encode_key(bound: BoundTable, entry: Entry, *, is_default: bool) -> Any:
-    """A TableEntry message with what identifies the entry."""
-    message = p4runtime_pb2.TableEntry(table_id=bound.schema.id)
-    if is_default:
-        message.is_default_action = True
-        return message
-    bound.match.encode(entry.match, message.match)
-    if entry.priority:
-        message.priority = entry.priority
-    return message
-
-
-def encode_counter(entry: Entry, message: Any) -> None:
-    """Fill in a CounterData message; zeros when the entry never counted."""
-    packets, octets = entry.counter_data or (0, 0)
-    message.SetInParent()
-    message.packet_count = min(packets, INT64_MAX)
-    message.byte_count = min(octets, INT64_MAX)
-
-
-def check_meter_counters(message: Any, field: str, what: str) -> None:
-    """Meters of this switch do not count per colour (section "MeterCounterData")."""
-    if message.HasField(field):
-        raise unimplemented(f"{what}: per-colour meter counters are not supported ({field})")
-
-
-def check_weight(weight: int, sum_of_members: bool, max_member_weight: int, what: str) -> None:
-    """Weights start at 1; INVALID_ARGUMENT otherwise."""
-    if weight < 1:
-        raise invalid(f"{what}: weight {weight}, want at least 1")
-    if sum_of_members and max_member_weight and weight > max_member_weight:
-        raise invalid(f"{what}: weight {weight}, at most {max_member_weight} allowed")
-
-
-def _counter_data(message: Any, bound: BoundTable) -> list[int]:
-    """[packets, bytes] of a message whose counter_data is set."""
-    data = message.counter_data
-    return [count(data.packet_count, bound.label), count(data.byte_count, bound.label)]
-
-
-def _meter_config(message: Any, bound: BoundTable) -> tuple[MeterRate, ...]:
-    """Rates of the direct meter; none when meter_config is unset."""
-    meter = bound.schema.direct_meter
-    if meter is None or not message.HasField("meter_config"):
-        return ()
-    return decode_rates(message.meter_config, meter.type, bound.label)
 
 
 def _copy(entry: Entry) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
@@ -30,21 +31,35 @@ class VirtualTimeSwitch(Protocol):
         """When the next one is."""
 
 
-def play(switch: VirtualTimeSwitch, trace: Trace) -> dict[int, list[bytes]]:
-    """Send a trace's packets at their times and wait until nothing is left; frames by port."""
-    frames: dict[int, list[bytes]] = {port: [] for port in trace.ports}
-    out: list[tuple[int, bytes]] = []
+@dataclass(slots=True)
+class Played:
+    """What came out, by port: frames, and when their last bits were out."""
+
+    frames: dict[int, list[bytes]]
+    times_ns: dict[int, list[int]]
+
+
+def play(switch: VirtualTimeSwitch, trace: Trace) -> Played:
+    """Send a trace's packets at their times and wait until nothing is left."""
+    played = Played({port: [] for port in trace.ports}, {port: [] for port in trace.ports})
+
+    def take(now_ns: int) -> None:
+        for port, frame in switch.transmit(now_ns):
+            played.frames[port].append(frame)
+            played.times_ns[port].append(now_ns)
+
+    def let_time_pass(until_ns: int | None) -> None:
+        while (timer := switch.next_timer()) is not None and (
+            until_ns is None or timer <= until_ns
+        ):
+            take(timer)
+
     for step in trace.steps:
-        out += switch.transmit(step.at_ns)
+        let_time_pass(step.at_ns)
         switch.receive(step.port, step.frame, step.at_ns)
-    now_ns = trace.steps[-1].at_ns if trace.steps else 0
-    out += switch.transmit(now_ns)
-    while (timer := switch.next_timer()) is not None:
-        now_ns = max(now_ns, timer)
-        out += switch.transmit(now_ns)
-    for port, frame in out:
-        frames.setdefault(port, []).append(frame)
-    return frames
+        take(step.at_ns)
+    let_time_pass(None)
+    return played
 
 
 def nonzero_counters(
@@ -87,13 +102,14 @@ class ReferenceTarget:
         for (name, index), value in trace.registers.items():
             interpreter.registers[name][index] = value
         switch = ReferenceSwitch(interpreter, {p: trace.rates.get(p) for p in trace.ports})
-        frames = play(switch, trace)
+        played = play(switch, trace)
         return Observation(
-            frames,
+            played.frames,
             nonzero_counters(
                 {n: [(c[0], c[1]) for c in cells] for n, cells in interpreter.counters.items()}
             ),
             nonzero_registers(interpreter.registers),
+            played.times_ns,
         )
 
 
@@ -128,13 +144,14 @@ class SoftswitchInProcess:
     def run(self, trace: Trace) -> Observation:
         """See `Target`."""
         switch = make_switch(trace)
-        frames = play(switch, trace)
+        played = play(switch, trace)
         pipeline = switch.pipeline
         assert pipeline is not None
         return Observation(
-            frames,
+            played.frames,
             nonzero_counters(
                 {n: [c.read(i) for i in range(c.size)] for n, c in pipeline.counters.items()}
             ),
             nonzero_registers({n: r.values for n, r in pipeline.registers.items()}),
+            played.times_ns,
         )

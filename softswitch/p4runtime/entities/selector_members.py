@@ -1,4 +1,4 @@
-"""`watch_port`, and the numeric `watch` it replaces, of group members and action sets."""
+"""Weight and watch port of what a selector chooses from: group members and action sets."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ def encode_watch_port(port: int, message: Any, *, deprecated: bool) -> None:
         message.watch = port
     else:
         message.watch_port = encode_uint(port)
+
+
+def check_weight(weight: int, sum_of_members: bool, max_member_weight: int, what: str) -> None:
+    """Weights start at 1; INVALID_ARGUMENT otherwise."""
+    if weight < 1:
+        raise invalid(f"{what}: weight {weight}, want at least 1")
+    if sum_of_members and max_member_weight and weight > max_member_weight:
+        raise invalid(f"{what}: weight {weight}, at most {max_member_weight} allowed")
+
+
+def uses_numeric_watch(messages: Any) -> bool:
+    """Whether one of the members is written with `watch`, which `watch_port` replaces since 1.4."""
+    return any(message.WhichOneof("watch_kind") == "watch" for message in messages)
