@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST_WORKERS ?= 2
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help setup p4 test trace-tests lint format bench run-topology clean
@@ -16,13 +17,14 @@ setup: $(STAMP) ## install system packages and make .venv with all commands in i
 	@echo "setup: ready; the commands are in $(BIN): softswitch, mrc-controller, mrc-topology"
 
 $(STAMP): pyproject.toml scripts/system-packages.sh
+	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); call make PYTHON=… with a Python 3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "setup: $(PYTHON) is older than Python 3.11; call make PYTHON=python3.11" >&2; exit 1; }
+		{ echo "setup: $(PYTHON) is older than Python 3.11; call make PYTHON=… with a newer one" >&2; exit 1; }
 	@PYTHON=$(PYTHON) scripts/system-packages.sh
 	@echo "setup: making $(VENV) (the first time takes a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(PIP_INSTALL) --upgrade pip && $(PIP_INSTALL) --editable '.[dev]' || \
+		{ echo "setup: the Python packages could not be installed; pip's reason is above (is PyPI reachable?)" >&2; exit 1; }
 	@touch $(STAMP)
 
 p4: $(STAMP) ## compile the P4 programs into p4src/build/ (needs p4c-bm2-ss)

@@ -4,6 +4,7 @@
 #
 # Needed: ip (iproute2). For tests that compare with other people's tools: tcpdump, tshark, ethtool.
 set -u
+PATH=$PATH:/usr/sbin:/sbin # not on every user's PATH
 
 missing=""
 for pair in ip:iproute2 ethtool:ethtool tcpdump:tcpdump tshark:tshark; do

@@ -33,12 +33,16 @@ def load_program(json_text: str) -> Program:
         root = json.loads(json_text)
     except ValueError as error:
         raise UnsupportedProgram(f"not JSON: {error}") from None
+    except RecursionError:
+        raise UnsupportedProgram("the JSON is nested too deep") from None
     if not isinstance(root, dict) or "pipelines" not in root or "header_types" not in root:
         raise UnsupportedProgram("not a BMv2 program: 'header_types' or 'pipelines' is missing")
     try:
         return _Loader(root, json_text).load()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UnsupportedProgram(f"malformed BMv2 JSON: {type(error).__name__}: {error}") from error
+    except RecursionError:
+        raise UnsupportedProgram("an expression is nested too deep") from None
 
 
 Json = Any

@@ -20,6 +20,7 @@ class Assigner:
         self.expressions = expressions
         self.length = length
         self._record = layout.names.new("record")
+        self._sides = (layout.names.new("target"), layout.names.new("source"))
 
     def assign(self, out: Writer, target: ir.FieldLike, value: Code) -> None:
         """`target = value`; the value must fit the field."""
@@ -108,7 +109,7 @@ class Assigner:
                 return "", self.expressions.values(expr)
             record = place.record
         else:
-            record = f"{self._record}{which}"
+            record = self._sides[which]
             out.line(f"{record} = {self.expressions.record(expr)}")
         type_ = ir.header_type(expr)
         count = len(type_.fields) + (type_.varbit is not None)

@@ -28,6 +28,7 @@ from softswitch.compiler.layout import Layout, Mode
 from softswitch.compiler.parser import ParserWriter
 from softswitch.compiler.state import RuntimeState
 from softswitch.compiler.writer import Globals, Names, Writer
+from softswitch.program import UnsupportedProgram
 from softswitch.results import (
     INSTANCE_EGRESS_CLONE,
     INSTANCE_INGRESS_CLONE,
@@ -74,8 +75,19 @@ class CompiledProgram:
 
 @lru_cache(maxsize=32)
 def compile_program(program: ir.Program, drop_port: int) -> CompiledProgram:
-    """Make the functions of a program; many pipelines of it may share them."""
-    return _Compiler(program, drop_port).compile()
+    """Make the functions of a program; many pipelines of it may share them.
+
+    Raises UnsupportedProgram for what only shows now: jumps out of an action, loops of tables, and
+    expressions that are nested deeper than Python can take.
+    """
+    try:
+        return _Compiler(program, drop_port).compile()
+    except RecursionError:
+        raise UnsupportedProgram("an expression is nested too deep") from None
+    except SyntaxError as error:
+        if "too many" not in str(error):
+            raise
+        raise UnsupportedProgram(f"an expression is nested too deep: {error}") from error
 
 
 class _Compiler:
@@ -262,81 +274,87 @@ class _Compiler:
                 out.line("kept = (0,)")
 
     def _after_ingress(self, out: Writer, live: list[str]) -> None:
+        """Requests, drop, and the result tuple."""
         out.comment("after ingress")
-        wishes = self.requests
-        bind = self.globals.bind
-        clone = "clone_ingress_pkt_to_egress" in self.ingress_ops
-        digest = "generate_digest" in self.ingress_ops
-        resubmit = "resubmit" in self.ingress_ops
-        any_request = clone or digest or resubmit
-        requests = "None"
-        if any_request:
-            requests = "requests"
-            out.line("requests = None")
-            class_ = bind("IngressRequests", IngressRequests, key="IngressRequests")
-            tests = []
-            if clone:
-                tests.append(f"{wishes.clone_session} >= 0")
-            if digest:
-                tests.append(wishes.digest)
-            if resubmit:
-                tests.append(wishes.resubmit)
-            with out.block(f"if {' or '.join(tests)}:"):
-                out.line(f"requests = {class_}()")
-                if clone:
-                    with out.block(f"if {wishes.clone_session} >= 0:"):
-                        self._kept(out, wishes.clone_list)
-                        out.line(
-                            f"requests.clone = {self._function_names['clone_of_ingress']}"
-                            f"(frame, port, now_ns, {wishes.clone_session}, kept)"
-                        )
-                if digest:
-                    self._digests(out)
-                if resubmit:
-                    again = bind("Again", Again, key="Again")
-                    with out.block(f"if {wishes.resubmit}:"):
-                        self._kept(out, wishes.resubmit)
-                        out.line(
-                            f"requests.resubmit = {again}(frame, 0, {INSTANCE_RESUBMITTED}, kept)"
-                        )
+        requests = self._ingress_requests(out)
         spec = self.layout.well_known("standard_metadata.egress_spec") or "0"
-        group = self.layout.well_known("intrinsic_metadata.mcast_grp")
-        multicast = group is not None and self._may_multicast(group)
+        group = self._multicast_group()
         tests = [f"{spec} == {self.drop_port}"]
-        if multicast:
+        if group is not None:
             tests.append(f"not {group}")
-        if any_request:
-            tests.append("requests is None")
+        if requests != "None":
+            tests.append(f"{requests} is None")
         with out.block(f"if {' and '.join(tests)}:"):
             out.line("return None")
-        truncates = "truncate" in self.ingress_ops
         instance_type = self.layout.well_known("standard_metadata.instance_type")
         if instance_type in live:
-            if multicast:
-                out.line(f"{instance_type} = {INSTANCE_REPLICATION} if {group} else 0")
-            else:
-                out.line(f"{instance_type} = {INSTANCE_NORMAL}")
+            kind = str(INSTANCE_NORMAL)
+            if group is not None:
+                kind = f"{INSTANCE_REPLICATION} if {group} else {INSTANCE_NORMAL}"
+            out.line(f"{instance_type} = {kind}")
         length = "packet_length" if self._changes_length() else "ingress_length"
-        if truncates:
-            if multicast:
-                with out.block(f"if {group}:"):
-                    # simple_switch's copies for multicast are not truncated
-                    out.line(f"{wishes.truncate_to} = {NO_TRUNCATION}")
-            with out.block(f"if {wishes.truncate_to} < ingress_length:"):
-                out.line(f"frame = frame[:max({wishes.truncate_to}, off)]")
-            length = f"min({length}, {wishes.truncate_to})"
-        priority = self.layout.well_known("intrinsic_metadata.priority") or "0"
-        if self.layout.well_known("standard_metadata.priority"):
-            priority = self.layout.well_known("standard_metadata.priority") or "0"
-        out.line(
-            f"return {spec}, {priority}, {group if multicast else 0}, {length}, "
-            f"{_tuple(live)}, {requests}"
-        )
+        if "truncate" in self.ingress_ops:
+            self._truncate(out, group)
+            length = f"min({length}, {self.requests.truncate_to})"
+        result = [spec, self._priority(), group or "0", length, _tuple(live), requests]
+        out.line(f"return {', '.join(result)}")
 
-    def _may_multicast(self, group: str) -> bool:
-        """True if ingress can leave another group than 0."""
-        ref = self.program.well_known("intrinsic_metadata.mcast_grp")
-        return ref is not None and (ref.header, ref.index) in self.layout.uses.written
+    def _truncate(self, out: Writer, group: str | None) -> None:
+        """Cut the frame already here: nothing behind the queue needs the rest."""
+        limit = self.requests.truncate_to
+        if group is not None:
+            with out.block(f"if {group}:"):
+                # simple_switch's copies for multicast are not truncated
+                out.line(f"{limit} = {NO_TRUNCATION}")
+        with out.block(f"if {limit} < ingress_length:"):
+            out.line(f"frame = frame[:max({limit}, off)]")
+
+    def _ingress_requests(self, out: Writer) -> str:
+        """Collect clone, digest and resubmit; the expression for them."""
+        wishes = self.requests
+        tests = {
+            "clone_ingress_pkt_to_egress": f"{wishes.clone_session} >= 0",
+            "generate_digest": wishes.digest,
+            "resubmit": wishes.resubmit,
+        }
+        asked = {op: test for op, test in tests.items() if op in self.ingress_ops}
+        if not asked:
+            return "None"
+        class_ = self.globals.bind("IngressRequests", IngressRequests, key="IngressRequests")
+        out.line("requests = None")
+        with out.block(f"if {' or '.join(asked.values())}:"):
+            out.line(f"requests = {class_}()")
+            if "clone_ingress_pkt_to_egress" in asked:
+                with out.block(f"if {wishes.clone_session} >= 0:"):
+                    self._kept(out, wishes.clone_list)
+                    out.line(
+                        f"requests.clone = {self._function_names['clone_of_ingress']}"
+                        f"(frame, port, now_ns, {wishes.clone_session}, kept)"
+                    )
+            if "generate_digest" in asked:
+                self._digests(out)
+            if "resubmit" in asked:
+                again = self.globals.bind("Again", Again, key="Again")
+                with out.block(f"if {wishes.resubmit}:"):
+                    self._kept(out, wishes.resubmit)
+                    out.line(f"requests.resubmit = {again}(frame, 0, {INSTANCE_RESUBMITTED}, kept)")
+        return "requests"
+
+    def _priority(self) -> str:
+        """Variable of the queue that ingress chose, "0" if the program cannot choose."""
+        for name in ("standard_metadata.priority", "intrinsic_metadata.priority"):
+            variable = self.layout.well_known(name)
+            if variable is not None:
+                return variable
+        return "0"
+
+    def _multicast_group(self) -> str | None:
+        """Variable of the multicast group, None if the program cannot set one."""
+        name = "intrinsic_metadata.mcast_grp"
+        ref = self.program.well_known(name)
+        if ref is None or (ref.header, ref.index) not in self.layout.uses.written:
+            return None
+        return self.layout.well_known(name)
 
     def _changes_length(self) -> bool:
         return bool({"add_header", "add_header_fast", "remove_header"} & self.ingress_ops)
@@ -356,8 +374,8 @@ class _Compiler:
         self.parser.parse(body)
         metadata = self._metadata_variables()
         cleared = [name for name in live if name in metadata]
-        priority = self.layout.well_known("standard_metadata.priority")
-        if priority is not None and priority not in cleared:
+        priority = self._priority()
+        if priority != "0" and priority not in cleared:
             cleared.append(priority)
         if cleared:
             body.line(f"{' = '.join(cleared)} = 0")
@@ -370,7 +388,7 @@ class _Compiler:
         if self.requests.truncate_to in live:
             body.line(f"{self.requests.truncate_to} = {NO_TRUNCATION}")
         clone = self.globals.bind("Clone", Clone, key="Clone")
-        body.line(f"return {clone}(session, {priority or 0}, ingress_length, {_tuple(live)})")
+        body.line(f"return {clone}(session, {priority}, ingress_length, {_tuple(live)})")
         head = Writer(1)
         needed = liveness.live_at_start(_dedent(body))
         known = {"standard_metadata.ingress_port": self._port("ingress_port")}
@@ -554,7 +572,7 @@ class _Compiler:
                 values.append(name)
         clone = self.globals.bind("Clone", Clone, key="Clone")
         length = "packet_length"
-        priority = self.layout.well_known("standard_metadata.priority")
+        priority = self._priority()
         session = self.requests.clone_session
         head = "if"
         for list_ in self.program.field_lists.values():

@@ -64,7 +64,9 @@ class ParserWriter:
         self._label = layout.names.new("state")
         self._steps = layout.names.new("steps")
         self._size = layout.names.new("size")
-        self._key = layout.names.new("key")
+        self._bits = layout.names.new("size_bits")
+        widest = max((len(state.key) for state in self.parser.states.values()), default=0)
+        self._keys = [layout.names.new("key") for _ in range(widest)]
         self._to_label = "continue"
         self._repeated = {
             name for name in self.parser.states if name in reachable(self.parser, name)
@@ -278,7 +280,7 @@ class ParserWriter:
             self._need(out, cursor, type_.name, end.text)
             out.line(self._fill(op, codec, record, cursor.text))
         else:
-            bits = self._size + "_bits"
+            bits = self._bits
             out.line(f"{bits} = {self.expressions.data(op.length).text}")
             with out.block(f"if {bits} % 8:"):
                 self._fail(out, "ParserInvalidArgument", cursor)
@@ -398,8 +400,8 @@ class ParserWriter:
                     code = cut(code, width)
             text = code.text
             if not text.isidentifier():
-                out.line(f"{self._key}{i} = {text}")
-                text = f"{self._key}{i}"
+                out.line(f"{self._keys[i]} = {text}")
+                text = self._keys[i]
             parts.append((text, width))
         head = "if"
         for transition in transitions:

@@ -90,7 +90,10 @@ def make_valid(union: list[Record], index: int) -> None:
 
 
 def push(stack: list[Any], count: int) -> None:
-    """push_front: the first `count` elements become invalid, the last ones are lost."""
+    """push_front: the first `count` elements become invalid, the last ones are lost.
+
+    So P4_16 says. simple_switch (1.15) does too for headers, but leaves unions valid.
+    """
     size = len(stack)
     count = min(count, size)
     sample = stack[0]

@@ -246,3 +246,16 @@ def test_const_entries_that_clash_are_refused() -> None:
     }
     key = [{"match_type": "exact", "target": ["h", "f0"], "mask": None}]
     assert "const entry: t: an entry" in refused(with_table(key=key, entries=[entry, entry]))
+
+
+@pytest.mark.parametrize(("depth", "taken"), [(150, True), (20_000, False), (100_000, False)])
+def test_deep_nesting_is_refused_not_a_failure(depth: int, taken: bool) -> None:
+    negation = '{"type": "expression", "value": {"op": "~", "left": null, "right": '
+    text = with_action(made.primitive("assign", F0, made.constant(12345)))
+    marker = json.dumps(made.constant(12345))
+    assert marker in text
+    nested = text.replace(marker, negation * depth + json.dumps(F0) + "}}" * depth)
+    if taken:
+        assert Pipeline(load_program(nested)).ingress(bytes(8), 1, 0) is not None
+    else:
+        assert "nested too deep" in refused(nested)

@@ -11,7 +11,7 @@ from p4src.build import find_compiler
 from tests.softswitch.pipeline_support import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("arithmetic", "matching", "parsing", "requests", "stacks", "stateful")
+NAMES = ("arithmetic", "lengths", "matching", "parsing", "requests", "stacks", "stateful")
 SOURCES = [PROGRAMS / f"{name}.p4" for name in NAMES]
 
 
