@@ -1,0 +1,1 @@
+"""The queue pair: requestor, responder, their states, work requests and completions."""
