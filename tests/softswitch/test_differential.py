@@ -31,7 +31,8 @@ from softswitch.tables import (
     Table,
     Target,
 )
-from tests.softswitch.reference_interpreter import Interpreter, ReferenceSwitch, Unspecified
+from tests.softswitch.reference_interpreter import Interpreter, Unspecified
+from tests.softswitch.reference_switch import ReferenceSwitch
 from tests.traces.format import Out, Step, Trace
 from tests.traces.observation import differences
 from tests.traces.program import shape

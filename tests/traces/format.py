@@ -82,7 +82,7 @@ class Out:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One packet in, and what must become of it."""
+    """One packet in, and what must become of it. The first of `counts` is that it was received."""
 
     port: int
     at_ns: int
@@ -91,6 +91,11 @@ class Step:
     outs: tuple[Out, ...]
     counts: tuple[Cell, ...]
     line: int
+
+    @property
+    def received(self) -> Cell:
+        """The counter cell of packets received on the port."""
+        return self.counts[0]
 
 
 @dataclass(slots=True)

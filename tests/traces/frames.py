@@ -29,7 +29,7 @@ with warnings.catch_warnings():  # scapy imports ciphers that its own dependency
 ETHERNET_BYTES = 14
 IPV6_BYTES = 40
 
-# MRC opcodes, shared/mrc-protocol section 1
+# MRC opcodes: docs/wire-format.md
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = (
     0xC6,
     0xC7,

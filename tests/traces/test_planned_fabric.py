@@ -17,7 +17,8 @@ from controller.plan import SwitchPlan, plan
 from p4src import compiled
 from softswitch.switch import Switch
 from softswitch.tables import ActionCall, Entry, Group, GroupRef, MemberRef, Target
-from tests.softswitch.reference_interpreter import Interpreter, ReferenceSwitch
+from tests.softswitch.reference_interpreter import Interpreter
+from tests.softswitch.reference_switch import ReferenceSwitch
 from tests.traces.frames import WRITE_ONLY, mrc
 from tests.traces.targets.in_process import PRIORITY_QUEUES, VirtualTimeSwitch, loaded
 from topologies.addressing import HostId, ipv6_text, mac_text, nic_mac, switch_mac
@@ -33,6 +34,7 @@ def target_of(target: planned.Target) -> Target:
         return ActionCall(target.action, target.args)
     if isinstance(target, planned.MemberRef):
         return MemberRef(target.member_id)
+    assert isinstance(target, planned.GroupRef)
     return GroupRef(target.group_id)
 
 

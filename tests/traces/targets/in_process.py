@@ -11,7 +11,8 @@ from p4src import compiled
 from softswitch.program import Program, load_program
 from softswitch.switch import Switch
 from softswitch.tables import Entry, Group
-from tests.softswitch.reference_interpreter import Interpreter, ReferenceSwitch
+from tests.softswitch.reference_interpreter import Interpreter
+from tests.softswitch.reference_switch import ReferenceSwitch
 from tests.traces.format import Cell, Trace
 from tests.traces.observation import Observation
 

@@ -78,11 +78,15 @@ class P4RuntimeClient:
         """Write a trace's action profile members and groups, and its table entries."""
         self._insert(self._entities(trace))
 
-    def counters(self, indices: Iterable[int]) -> dict[Cell, tuple[int, int]]:
-        """All counter cells of these indices that are not zero."""
+    def counters(
+        self, indices: Iterable[int], only: str | None = None
+    ) -> dict[Cell, tuple[int, int]]:
+        """All counter cells of these indices that are not zero; `only` of the counter so named."""
         request = p4rt.ReadRequest(device_id=self._device_id)
         names = {}
         for counter in self._p4info.counters:
+            if only not in (None, counter.preamble.name):
+                continue
             names[counter.preamble.id] = counter.preamble.name
             for index in indices:
                 entry = request.entities.add().counter_entry
