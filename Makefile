@@ -52,7 +52,7 @@ TOPOLOGY ?= topologies/two-plane.yaml
 TARGET ?= softswitch
 
 run-topology: $(STAMP) ## bring a fabric up in network namespaces and send packets over every path
-	@$(BIN)/mrc-topology run $(TOPOLOGY) --target $(TARGET)
+	@$(BIN)/mrc-topology run "$(TOPOLOGY)" --target "$(TARGET)"
 
 clean: ## remove what make setup and the test tools left
 	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

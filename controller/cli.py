@@ -5,6 +5,7 @@ Exit codes: 0 all is as it should be, 1 a switch failed or differs, 2 wrong usag
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -70,7 +71,15 @@ _INPUT_ERRORS = (TopologyFileError, TopologyError, TargetsError, SchemaError)
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point; turns every error into its lines on stderr and an exit code."""
     try:
+        if sys.stdout is None:  # closed by whoever started this
+            raise click.ClickException("stdout is closed")
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # not every terminal knows every character
         code = cli.main(args, prog_name="mrc-controller", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = error.exit_code
     except click.ClickException as error:
         _complain(error.format_message())
         code = error.exit_code
@@ -83,10 +92,18 @@ def main(args: Sequence[str] | None = None) -> None:
         _complain(str(error))
         code = FAILURE
     except BrokenPipeError:
-        # The reader has seen enough; keep the interpreter from complaining when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # the reader has seen enough
+        code = FAILURE
+    except OSError as error:
+        _complain(f"{error.filename or 'cannot write'}: {error.strerror or error}")
+        _drop_output()
         code = FAILURE
     sys.exit(code or 0)
+
+
+def _drop_output() -> None:
+    """What stdout still holds goes nowhere: the interpreter must not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> None:

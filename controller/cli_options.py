@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,19 @@ def _stacked(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
+
+class _Seconds(click.FloatRange):
+    """A time to wait. Not nan and not endless."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 topology_argument = click.argument("topology", default=DEFAULT_TOPOLOGY, envvar="MRC_TOPOLOGY")
 topology_option = click.option(
     "--topology",
@@ -47,7 +61,7 @@ addresses_option = click.option(
 timeout_option = click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Seconds(min=0, min_open=True),
     default=DEFAULT_TIMEOUT_S,
     show_default=True,
     help="Seconds that one request may take.",
@@ -75,7 +89,7 @@ switch_options = _stacked(
     click.option(
         "--wait",
         "wait_s",
-        type=click.FloatRange(min=0),
+        type=_Seconds(min=0),
         default=0.0,
         show_default=True,
         help="Seconds to wait for switches that do not answer yet.",

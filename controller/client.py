@@ -167,10 +167,15 @@ class SwitchClient:
         if answer is None or not answer.HasField("arbitration"):
             raise SwitchError("ended the session instead of answering")
         if answer.arbitration.status.code != code_pb2.OK:
+            theirs, ours = _number(answer.arbitration.election_id), _number(self._election_id)
+            if answer.arbitration.status.code == code_pb2.NOT_FOUND:
+                raise SwitchError(
+                    f"an earlier primary had election id {theirs}, ours is {ours}: "
+                    "give at least that as --election-id"
+                )
             raise SwitchError(
-                f"another controller is primary with election id "
-                f"{_number(answer.arbitration.election_id)}, ours is "
-                f"{_number(self._election_id)}: wait for it, or give a higher --election-id"
+                f"another controller is primary with election id {theirs}, ours is {ours}: "
+                "wait for it, or give a higher --election-id"
             )
 
     # --- pipeline ---

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
+from topologies.documents import DocumentError, parse_yaml, plain, read_text
 from topologies.model import Fabric, Switch, TopologyError
 
 
@@ -54,17 +52,14 @@ def load_addresses(path: Path, fabric: Fabric) -> dict[str, Any]:
     Raises TargetsError naming file, switch and what is wrong.
     """
     try:
-        document = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TargetsError(f"{path}: cannot be read: {error.strerror}") from None
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise TargetsError(f"{where}: {error.problem}") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise TargetsError(f"{path}: {' '.join(str(error).split())}") from None
-    if not isinstance(document, dict):
-        raise TargetsError(f"{path}: must map names of switches to addresses")
+        text = read_text(path)
+        document = plain(
+            parse_yaml(text, str(path), what="must map names of switches to addresses")
+        )
+    except RecursionError:
+        raise TargetsError(f"{path}: a section that contains itself") from None
+    except DocumentError as error:
+        raise TargetsError(str(error)) from None
     for name, given in document.items():
         try:
             fabric.switch(str(name))
@@ -73,20 +68,30 @@ def load_addresses(path: Path, fabric: Fabric) -> dict[str, Any]:
         problem = _problem(given)
         if problem:
             raise TargetsError(f"{path}: {name}: {problem}")
-    return document
+    return dict(document)
+
+
+def _is_address(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
+    scheme, colon, rest = text.partition(":")
+    if scheme in ("unix", "unix-abstract", "dns", "ipv4", "ipv6"):
+        return bool(rest)
+    _, colon, port = text.rpartition(":")
+    return bool(colon) and port.isdecimal() and 0 < int(port) < 1 << 16
 
 
 def _problem(given: object) -> str | None:
     example = "write for example 127.0.0.1:50001 or unix:/run/p0-t0-0.sock"
     if isinstance(given, str):
-        return None if ":" in given else f"{given!r} is not an address; {example}"
+        return None if _is_address(given) else f"{given!r} is not an address; {example}"
     if not isinstance(given, dict):
         return f"{given!r} is not an address; {example}"
     unknown = set(given) - {"address", "device_id"}
     if unknown:
         return f"unknown field {sorted(map(str, unknown))[0]}; there are address and device_id"
     address, device_id = given.get("address"), given.get("device_id", 1)
-    if not isinstance(address, str) or ":" not in address:
+    if not _is_address(address):
         return f"address {address!r} is not an address; {example}"
     if type(device_id) is not int or not 0 < device_id < 1 << 64:
         return f"device_id {device_id!r} is not a number from 1 to 2^64 - 1"

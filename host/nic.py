@@ -18,6 +18,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from host.config import TIMEOUT_UNIT_NS, NicConfig
+from host.congestion.network import REFERENCE_RATE_BPS
 from host.memory import Access, MemoryRegion, MemoryTable
 from host.paths.base import EvEvent, EvSelector
 from host.profiles import PlainProfiles, Profiles
@@ -161,6 +162,7 @@ class Nic:
         self._peers: dict[int, Peer] = {}
         self._next_qp = _FIRST_QP
         self._ports = [_Port(port.rate_bps) for port in config.ports]
+        self._fan_in = self.profiles.fan_in(config)
         self._decoder = Decoder(
             config.address, udp_port=config.udp_port, traffic_classes=config.traffic
         )
@@ -301,6 +303,11 @@ class Nic:
                 dscp = packet.envelope.dscp
                 # A packet too short to be trimmed met a full queue all the same
                 m = SackM.SKIP_ONCE if dscp == self._trimmed_dscp else SackM.NONE
+                fan_in = self._fan_in
+                if fan_in is not None and fan_in.on_data(
+                    packet.envelope.inner.src, len(frame), now_ns
+                ):
+                    self._penalise()
                 responder.on_write(packet, m, now_ns)
         elif kind is Sack:
             assert isinstance(packet, Sack)
@@ -340,6 +347,11 @@ class Nic:
                 return
             qp = self._qp_of_request(packet)
             if qp is not None and qp.responder is not None:
+                fan_in = self._fan_in
+                if fan_in is not None and fan_in.on_data(
+                    packet.envelope.inner.src, TRIM_BYTES, now_ns
+                ):
+                    self._penalise()
                 last_hop = packet.envelope.dscp == self._lasthop_dscp
                 qp.responder.on_trimmed(packet, last_hop, now_ns)
         elif isinstance(packet, Probe):
@@ -594,6 +606,7 @@ class Nic:
         state.up = up
         self._report(PortChanged(port, up))
         state.control.clear()
+        self._set_fan_in_rate()
         for peer in self._peers.values():
             self._set_plane(peer, port, now_ns)
         self._endpoint.update_port_status(now_ns)
@@ -607,7 +620,20 @@ class Nic:
         state = self._ports[port]
         state.rate_bps = rate_bps
         state.remainder = 0
+        self._set_fan_in_rate()
         self._kicked = True
+
+    def _set_fan_in_rate(self) -> None:
+        rates = [port.rate_bps for port in self._ports if port.up]
+        if self._fan_in is not None and rates:
+            self._fan_in.set_rate(sum(rate or REFERENCE_RATE_BPS for rate in rates))
+
+    def _penalise(self) -> None:
+        """How many send to this NIC at once has changed."""
+        assert self._fan_in is not None
+        for qp in self.qps.values():
+            if qp.responder is not None:
+                qp.responder.set_cwnd_penalty(self._fan_in.penalty)
 
     def port_rate_bps(self, port: int) -> int | None:
         """The rate of a port at present; None: unlimited."""
@@ -668,6 +694,13 @@ class Nic:
         return self._endpoint.request_on_route(
             op, address, route, ev, now_ns, timeout_ns=timeout_ns, dscp=dscp, planes_up=planes_up
         )
+
+    def forget_windows(self, cc_profile: int) -> None:
+        """A CC profile is another one now, and no queue pair has it: begin with new windows."""
+        for peer in self._peers.values():
+            window = peer.windows.pop(cc_profile, None)
+            if window is not None:
+                self._timers.disarm(window)
 
     def evs_administered(self, qp: QueuePair, now_ns: int) -> None:
         """Somebody changed states of a queue pair's EVs: go on with those that there are now."""
@@ -744,6 +777,8 @@ class Nic:
 
     def connected(self, qp: QueuePair) -> None:
         """A queue pair has its two halves."""
+        if self._fan_in is not None and qp.responder is not None:
+            qp.responder.set_cwnd_penalty(self._fan_in.penalty)
         self._share_bitmaps()
 
     def disconnect(self, qp: QueuePair) -> None:

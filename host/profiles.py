@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from host.config import TIMEOUT_UNIT_NS, ForwardingMode, NicConfig
 from host.congestion import CongestionController, Network, make_controller
+from host.congestion.fan_in import FanIn
 from host.congestion.fixed_window import FixedWindow
 from host.congestion.network import REFERENCE_RATE_BPS
 from host.congestion.nscc import ALGORITHM as NSCC
@@ -42,6 +43,10 @@ class Profiles(Protocol):
         """The controller towards a peer. Raises ValueError for an unknown profile."""
         ...
 
+    def fan_in(self, config: NicConfig) -> FanIn | None:
+        """What the NIC asks of those who send to it at once; None: nothing."""
+        ...
+
 
 class PlainProfiles:
     """Every EV of the fabric in turn, and a window that never changes."""
@@ -69,6 +74,10 @@ class PlainProfiles:
         """A fixed window."""
         return FixedWindow(self.cwnd_bytes)
 
+    def fan_in(self, config: NicConfig) -> FanIn | None:
+        """Nothing."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class CcProfile:
@@ -93,7 +102,8 @@ class MrcProfiles:
 
     `base_rtt_ns` is the RTT of a full data frame and its SACK through empty queues, the same for
     all destinations or a function of NIC and peer address; 0 = not known: NSCC takes the least RTT
-    that it measures. Queue pairs that name no profile have `ev_profile` and `cc_profile`.
+    that it measures. Queue pairs that name no profile have `ev_profile` and `cc_profile`. With
+    `fan_in`, a NIC asks those who send to it at once for smaller windows.
     """
 
     def __init__(
@@ -104,6 +114,7 @@ class MrcProfiles:
         ev_profiles: Mapping[int, EvProfile] | None = None,
         cc_profiles: Mapping[int, CcProfile] | None = None,
         base_rtt_ns: int | Callable[[NicConfig, int], int] = 0,
+        fan_in: bool = True,
     ) -> None:
         self.ev_profile = EvProfile() if ev_profile is None else ev_profile
         self.cc_profile = CcProfile() if cc_profile is None else cc_profile
@@ -111,6 +122,7 @@ class MrcProfiles:
         self.ev_profiles = dict(ev_profiles or {})
         self.cc_profiles = dict(cc_profiles or {})
         self._base_rtt_ns = base_rtt_ns
+        self._fan_in = fan_in
 
     def base_rtt_ns(self, config: NicConfig, peer_address: int) -> int:
         """The base RTT to a peer; 0 = not known."""
@@ -147,6 +159,14 @@ class MrcProfiles:
         """A controller for what is known of the way to the peer."""
         chosen = self.cc_profile if profile is None else _known(self.cc_profiles, profile, "CC")
         return chosen.controller(network_towards(config, self.base_rtt_ns(config, peer_address)))
+
+    def fan_in(self, config: NicConfig) -> FanIn | None:
+        """A `FanIn` for all ports together, or nothing if there is to be none."""
+        if not self._fan_in:
+            return None
+        rate_bps = network_towards(config, 0).rate_bps
+        # The timeout is some RTTs; an interval should be little more than one
+        return FanIn(rate_bps, max((TIMEOUT_UNIT_NS << config.qp.timeout) // 4, 1))
 
 
 def network_towards(config: NicConfig, base_rtt_ns: int) -> Network:

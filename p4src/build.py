@@ -160,6 +160,9 @@ def main(check: bool) -> None:
         sys.exit(1 if differences else 0)
     compiler = find_compiler()
     if compiler is None:
+        named = os.environ.get("P4C")
+        if named:
+            click.echo(f"$P4C is {named}, but there is no such program", err=True)
         click.echo(NO_COMPILER, err=True)
         sys.exit(1)
     BUILD_DIR.mkdir(exist_ok=True)

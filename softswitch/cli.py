@@ -24,9 +24,8 @@ from typing import Any, Final
 
 import click
 
+from rawsocket.af_packet import AfPacketPort
 from softswitch.control_socket import ControlError, ControlSocket
-from softswitch.p4runtime.server import P4RuntimeServer, ServerError
-from softswitch.ports.af_packet import AfPacketPort
 from softswitch.ports.base import PortError
 from softswitch.ports.pcap import PortCapture
 from softswitch.program import Program, UnsupportedProgram, load_program
@@ -146,6 +145,8 @@ def parse_interface(text: str) -> PortOption:
     port, at, interface = text.partition("@")
     if not at or not interface or not port.isdecimal():
         raise ValueError(f"'{text}': want PORT@INTERFACE, as in 1@veth1")
+    if int(port) > 0xFFFF:
+        raise ValueError(f"'{text}': a port number is at most {0xFFFF}")
     return PortOption(int(port), interface)
 
 
@@ -206,7 +207,11 @@ def _print_json_version(ctx: click.Context, _param: click.Parameter, value: bool
     help="Attach a network interface as a port. Repeatable.",
 )
 @click.option(
-    "--device-id", type=click.IntRange(0), default=0, show_default=True, help="P4Runtime device id."
+    "--device-id",
+    type=click.IntRange(0, 2**64 - 1),
+    default=0,
+    show_default=True,
+    help="P4Runtime device id.",
 )
 @click.option("--no-p4", is_flag=True, help="Start without a program; a controller brings it.")
 @click.option(
@@ -266,7 +271,7 @@ def _print_json_version(ctx: click.Context, _param: click.Parameter, value: bool
 )
 @click.option(
     "--priority-queues",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 256),
     default=1,
     show_default=True,
     help="Strict-priority queues per port; the highest number goes first.",
@@ -367,8 +372,11 @@ def command(**given: Any) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `softswitch` script."""
-    # gRPC's core writes errors of its own to stderr; ours says the same in one line.
+    # gRPC's core writes errors of its own to stderr; ours says the same in one line. It looks
+    # at this when it is imported, so nothing above may import it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if sys.stdout is None:  # closed by whoever started this; nobody listens then
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     given = normalise(sys.argv[1:] if arguments is None else arguments)
     try:
         command.main(args=given, prog_name="softswitch", standalone_mode=False)
@@ -380,6 +388,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
+    except OSError as error:
+        where = error.filename or "cannot write"
+        click.echo(f"softswitch: {where}: {error.strerror or error}", err=True)
+        with contextlib.suppress(OSError):  # what stdout still holds goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def normalise(arguments: Sequence[str]) -> list[str]:
@@ -518,7 +532,10 @@ def serve(options: Options) -> None:
     """
     # What an earlier run left behind must not look like this one being ready.
     if options.ready_file is not None:
-        options.ready_file.unlink(missing_ok=True)
+        try:
+            options.ready_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise CliError(f"--ready-file {options.ready_file}: {error.strerror}") from None
     program = None if options.program is None else read_program(options.program)
     switch = Switch(
         seed=options.seed,
@@ -532,6 +549,10 @@ def serve(options: Options) -> None:
             switch.load(program)
         except UnsupportedProgram as error:
             raise CliError(f"{options.program}: {error}") from None
+        except (MemoryError, OverflowError):
+            raise CliError(
+                f"{options.program}: its registers, counters and meters do not fit into memory"
+            ) from None
     runtime = Runtime(switch, dump_bytes=options.dump_bytes)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(runtime.close)
@@ -607,6 +628,8 @@ def _depths(options: Options, *, of_all_ports: bool) -> Iterator[dict[str, Any]]
 
 def _start_grpc(runtime: Runtime, options: Options, cleanup: contextlib.ExitStack) -> str:
     """Start the P4Runtime server; return the address it listens on."""
+    from softswitch.p4runtime.server import P4RuntimeServer, ServerError
+
     server = P4RuntimeServer(runtime, options.device_id, options.grpc_address)
     try:
         server.start()

@@ -170,7 +170,8 @@ class _Loader:
 
     def items(self, name: str) -> list[dict[str, Json]]:
         value = self.root.get(name) or []
-        assert isinstance(value, list)
+        if not isinstance(value, list):
+            raise UnsupportedProgram(f"malformed BMv2 JSON: '{name}' is not a list")
         return value
 
     def refuse(self, what: str) -> UnsupportedProgram:

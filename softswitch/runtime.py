@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from rawsocket.af_packet import AfPacketPort
+from rawsocket.links import LinkMonitor, LinkState
 from softswitch.fair_lock import FairLock
 from softswitch.pipeline import Pipeline
-from softswitch.ports.af_packet import AfPacketPort
 from softswitch.ports.base import Loss, PortDriver
-from softswitch.ports.links import LinkMonitor, LinkState
 from softswitch.ports.pcap import PortCapture
 from softswitch.program import Program
 from softswitch.replication import ReplicationEngine

@@ -33,7 +33,7 @@ controller_error       it went to the CPU port and whoever takes packet-ins rais
 ====================== ====================================================================
 
 Ports report losses of their own by `count_lost`; their reasons are named where they are found
-(`softswitch.ports.af_packet`).
+(`rawsocket.af_packet`).
 
 A packet for a port that is down or does not exist still passes through egress, as on BMv2, and is
 dropped after it: programs keep books between ingress and egress (bytes in queues, say) and

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
+from rawsocket.losses import Loss, PortError
 
-class PortError(Exception):
-    """A port that cannot be opened; the message names the interface and what is wrong with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Frames a driver lost, by reason.
-
-    `packets` frames of `size_bytes` in total were never sent, or, `before` the switch, were never
-    taken in (their size is unknown and 0).
-    """
-
-    reason: str
-    packets: int
-    size_bytes: int = 0
-    before: bool = False
+__all__ = ["Loss", "PortDriver", "PortError"]
 
 
 class PortDriver(Protocol):

@@ -34,6 +34,7 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
         self.hang: str | None = None
         self.steal_after: int | None = None
         self.rival_election_id: int | None = None
+        self.rival_is_gone = False
         self.end_stream = False
         self.pipelines_set = 0
         self.updates_taken = 0
@@ -81,7 +82,9 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):  # type: ignore[misc]
             rival = self.rival_election_id
             if rival is not None and rival >= election_id:
                 answer.arbitration.election_id.low = rival
-                answer.arbitration.status.code = code_pb2.ALREADY_EXISTS
+                answer.arbitration.status.code = (
+                    code_pb2.NOT_FOUND if self.rival_is_gone else code_pb2.ALREADY_EXISTS
+                )
             else:
                 answer.arbitration.election_id.low = election_id
             yield answer

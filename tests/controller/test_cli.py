@@ -135,6 +135,8 @@ def test_plan_into_files(run: Run, tmp_path: Path) -> None:
         (["install", "--switches", "/nonexistent/x.yaml"],
          "/nonexistent/x.yaml: cannot be read: No such file or directory"),
         (["install", "--timeout", "0"], "Invalid value for '--timeout'"),
+        (["install", "--timeout", "inf"], "'--timeout': inf is not a number of seconds"),
+        (["install", "--wait", "nan"], "'--wait': nan is not a number of seconds"),
         (["install", "--p4info", "/nonexistent/x"], "/nonexistent/x: cannot be read"),
         (["show", "p0-t0-9"], "p0-t0-9 is not in two-plane"),
         (["diff", "two-plane", "nope"], "nope: no such file"),
@@ -254,6 +256,10 @@ def test_lost_primary_is_one_line(run: Run, fake_fabric: FakeFabric) -> None:
         ("p9-t0-0: 127.0.0.1:1\n", "p9-t0-0: plane 9 does not fit"),
         ("p0-t0-0: 127\n", "p0-t0-0: 127 is not an address; write for example 127.0.0.1:50001"),
         ("p0-t0-0: localhost\n", "p0-t0-0: 'localhost' is not an address"),
+        ("p0-t0-0: localhost:99999\n", "p0-t0-0: 'localhost:99999' is not an address"),
+        ("p0-t0-0: 'unix:'\n", "p0-t0-0: 'unix:' is not an address"),
+        ("p0-t0-0: 1:1\np0-t0-0: 2:2\n", "found duplicate key"),
+        ("p0-t0-0: " + "[" * 5000, "is nested too deep"),
         ("p0-t0-0: {adress: '1:1'}\n", "unknown field adress; there are address and device_id"),
         ("p0-t0-0: {address: '1:1', device_id: x}\n", "device_id 'x' is not a number"),
         ("p0-t0-0: {device_id: 3}\n", "address None is not an address"),
@@ -385,6 +391,30 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     command = f"{sys.executable} -m controller.cli plan --format json | head -c 10"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ('{"switch":', "")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "says"),
+    [
+        (">/dev/full", "mrc-controller: cannot write: No space left on device\n"),
+        (">&-", "mrc-controller: stdout is closed\n"),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line(redirection: str, says: str) -> None:
+    command = f"{sys.executable} -m controller.cli plan {redirection}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, says)
+
+
+def test_characters_that_the_output_does_not_know_are_replaced() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "controller.cli", "plan", "--switch", "p0-t0-0"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"FabricIngress.srv6.my_sid ? un, 1 entry" in ran.stdout
 
 
 def test_progress_on_a_terminal_leaves_stdout_alone(tmp_path: Path) -> None:

@@ -202,6 +202,17 @@ def test_another_primary(
     assert run_install(fake_address, pipeline, t0_plan, election_id=8).pipeline_set
 
 
+def test_a_primary_that_is_gone_is_not_waited_for(
+    fake: FakeSwitch, fake_address: str, pipeline: Pipeline, t0_plan: SwitchPlan
+) -> None:
+    fake.rival_election_id, fake.rival_is_gone = 7, True
+    with pytest.raises(SwitchError) as raised:
+        run_install(fake_address, pipeline, t0_plan)
+    assert str(raised.value) == (
+        "an earlier primary had election id 7, ours is 1: give at least that as --election-id"
+    )
+
+
 def test_primary_lost_half_way(
     fake: FakeSwitch, fake_address: str, pipeline: Pipeline, t0_plan: SwitchPlan
 ) -> None:

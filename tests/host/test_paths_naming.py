@@ -45,8 +45,8 @@ def test_within_a_t0_it_crosses_that_alone() -> None:
 
 
 def test_names_are_the_fabric_s() -> None:
-    links = {link.name for link in FABRIC.links}
-    switches = {switch.name for switch in FABRIC.switches}
+    links = {link.name for link in FABRIC.links()}
+    switches = {switch.name for switch in FABRIC.switches()}
     for ev in UNIVERSE.evs:
         for element in elements_of_path(path_of_ev(ev, NEAR, FAR), FABRIC.hosts_per_t0):
             assert element in (links if "--" in element else switches)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from softswitch.ports.links import LinkMonitor
+from rawsocket.links import LinkMonitor
 
 _CLONE_NEWNET = 0x40000000
 _ETH_P_ALL = 3

@@ -143,6 +143,8 @@ def test_a_program_with_no_p4_is_ignored_aloud(
     [
         ([], "give a BMv2 JSON program, or --no-p4"),
         (["--no-p4", "-i", "veth1"], "'veth1': want PORT@INTERFACE, as in 1@veth1"),
+        (["--no-p4", "-i", "65536@veth1"], "a port number is at most 65535"),
+        (["--no-p4", "--device-id", str(2**64)], "is not in the range"),
         (["--no-p4", "-i", "x@veth1"], "'x@veth1': want PORT@INTERFACE"),
         (["--no-p4", "-i", "1@"], "'1@': want PORT@INTERFACE"),
         (["--no-p4", "-i", "1@a", "-i", "1@b"], "port 1 is given to both a and b"),
@@ -236,6 +238,12 @@ def test_help_and_versions(capsys: pytest.CaptureFixture[str]) -> None:
         (None, "No such file or directory"),
         (b"{", "not JSON"),
         (b"[]", "not a BMv2 program"),
+        (b'{"header_types": {}, "pipelines": []}', "'header_types' is not a list"),
+        (
+            b'{"header_types": [], "pipelines": [], "register_arrays": '
+            b'[{"name": "r", "size": 1000000000000000000, "bitwidth": 8}]}',
+            "do not fit into memory",
+        ),
         (b"\xff\xfe", "not a text file"),
     ],
 )
@@ -277,11 +285,25 @@ def test_a_busy_grpc_address(capfd: pytest.CaptureFixture[str]) -> None:
     assert f"--grpc-server-addr: cannot listen on {address}" in lines[0]
 
 
+def test_grpc_says_nothing_of_its_own() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "softswitch", "--no-p4", "--grpc-server-addr", "unix:/no/such"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert len(ran.stderr.splitlines()) == 1
+
+
 def test_files_that_cannot_be_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     free = ("--no-p4", "--grpc-server-addr", "127.0.0.1:0")
     line = refused(capsys, *free, "--ready-file", str(tmp_path / "no" / "r"), code=1)
     assert "--ready-file" in line
     assert "No such file or directory" in line
+    (tmp_path / "file").touch()
+    line = refused(capsys, *free, "--ready-file", str(tmp_path / "file" / "r"), code=1)
+    assert "Not a directory" in line
     line = refused(capsys, *free, "--control-socket", str(tmp_path / "no" / "c"), code=1)
     assert "control socket" in line
 

@@ -15,10 +15,10 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 
+from rawsocket.af_packet import AfPacketPort
+from rawsocket.links import LinkMonitor
 from softswitch.pipeline import Again, IngressResult
-from softswitch.ports.af_packet import AfPacketPort
 from softswitch.ports.base import PortError
-from softswitch.ports.links import LinkMonitor
 from softswitch.runtime import Runtime
 from softswitch.switch import Switch
 from tests.softswitch.namespaces import Namespace, namespaces, veth

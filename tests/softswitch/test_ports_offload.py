@@ -13,7 +13,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrSegmentRouting
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
-from softswitch.ports.offload import (
+from rawsocket.offload import (
     UNFINISHED_MASK,
     UnsupportedOffload,
     complete_checksum,

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from scapy.utils import rdpcap
 
+from rawsocket.af_packet import AfPacketPort
 from softswitch.pipeline import Again, Digest, IngressRequests, IngressResult
-from softswitch.ports.af_packet import AfPacketPort
 from softswitch.ports.base import Loss
 from softswitch.ports.in_process import InProcessPort
 from softswitch.ports.pcap import PortCapture

@@ -106,7 +106,7 @@ def test_minimal_file_has_defaults_and_the_name_of_the_file(tmp_path: Path) -> N
     assert fabric.udp_port == 4791
 
 
-def test_the_line_of_the_brief() -> None:
+def test_a_wrong_unit_names_line_field_and_value() -> None:
     text = MINIMAL + "links:\n  host:\n    rate: 100Gpbs\n"
     assert problems(text) == [
         "x.yaml:7: links.host.rate: '100Gpbs' is not a rate; write for example 100Gbps"
@@ -205,6 +205,11 @@ def test_one_problem_one_line(added: str, line: int, message: str) -> None:
         ("", "x.yaml:1: a topology is a list of fields"),
         ("planes: \x00", "x.yaml: "),
         ("a: *b\n", "x.yaml:1: "),
+        ("planes: " + "[" * 5000, "x.yaml: is nested too deep"),
+        ("planes: " + "9" * 5000, "x.yaml: "),
+        ("planes: 2024-13-45", "x.yaml: month must be in 1..12"),
+        ("planes: !!int many", "x.yaml: "),
+        ("planes: 1\nlinks: &a\n  host: *a\n", "x.yaml:"),
         ("planes: !!python/object/apply:os.system [true]\n", "x.yaml:1: "),
     ],
 )

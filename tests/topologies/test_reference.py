@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from topologies import reference
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOW = "stale: run `python -m topologies.reference docs`"
 
 
-def test_json_schema_is_fresh() -> None:
-    assert (DOCS / reference.SCHEMA_FILE).read_text() == reference.schema_text(), HOW
+@pytest.mark.parametrize("kind", reference.REFERENCES, ids=lambda kind: kind.page_file)
+def test_json_schema_is_fresh(kind: reference.Reference) -> None:
+    assert (DOCS / kind.schema_file).read_text() == reference.schema_text(kind), HOW
 
 
-def test_page_is_fresh() -> None:
-    page = (DOCS / reference.PAGE_FILE).read_text()
-    assert reference.page_text(page) == page, HOW
+@pytest.mark.parametrize("kind", reference.REFERENCES, ids=lambda kind: kind.page_file)
+def test_page_is_fresh(kind: reference.Reference) -> None:
+    page = (DOCS / kind.page_file).read_text()
+    assert reference.page_text(page, kind) == page, HOW
 
 
 def test_making_it_twice_changes_nothing(tmp_path: Path) -> None:

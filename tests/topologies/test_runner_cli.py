@@ -1,6 +1,8 @@
 """The command line where nothing needs privileges: wrong usage, missing things, lists."""
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,19 @@ def test_every_problem_of_a_topology_file_is_told(
     assert f"{file}:1: planes" in output
 
 
+@pytest.mark.parametrize(
+    ("redirection", "says"),
+    [
+        (">/dev/full", "mrc-topology: cannot write: No space left on device\n"),
+        (">&-", "mrc-topology: stdout is closed\n"),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line(redirection: str, says: str) -> None:
+    command = f"{sys.executable} -m topologies.runner list {redirection}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, says)
+
+
 def test_list_shows_topologies_and_targets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -75,7 +90,7 @@ def test_list_shows_topologies_and_targets(
     (row,) = [line for line in output.splitlines() if "two-plane" in line]
     assert row.replace("│", " ").split() == ["two-plane", "2", "2", "2", "4", "8"]
     assert "target softswitch: ready" in output
-    assert "target bmv2: target bmv2 needs simple_switch_grpc" in output
+    assert "target bmv2: needs simple_switch_grpc" in output
 
 
 def test_a_kernel_that_forbids_namespaces_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +42,12 @@ _PIPE_WIDTH: Final = 110
 
 def main() -> NoReturn:
     """Entry point. Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + n ended by signal n."""
+    if sys.stdout is None:  # closed by whoever started this
+        click.echo(f"{PROGRAM}: stdout is closed", err=True)
+        sys.exit(1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # not every terminal knows every character
     try:
         cli(standalone_mode=False, prog_name=PROGRAM)
     except click.exceptions.Exit as leave:
@@ -55,7 +63,20 @@ def main() -> NoReturn:
     except RunnerError as error:
         _complain(error)
         sys.exit(1)
+    except OSError as error:
+        click.echo(f"{PROGRAM}: {_reason(error)}", err=True)
+        _drop_output()
+        sys.exit(1)
     sys.exit(0)
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.filename or 'cannot write'}: {error.strerror or error}"
+
+
+def _drop_output() -> None:
+    """What stdout still holds goes nowhere: the interpreter must not complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(error: RunnerError) -> None:
@@ -242,7 +263,8 @@ def list_topologies() -> None:
             find_target(name)
             console.print(f"target {name}: ready", highlight=False)
         except RunnerError as error:
-            console.print(f"target {name}: {escape(str(error))}", highlight=False, soft_wrap=True)
+            why = str(error).removeprefix(f"target {name} ")
+            console.print(f"target {name}: {escape(why)}", highlight=False, soft_wrap=True)
 
 
 # --- helpers -----------------------------------------------------------------------------------
@@ -329,11 +351,20 @@ def _run_in_sandbox(
         except Interrupted as interrupted:
             errors.print(f"ended by {interrupted}; everything is cleaned up")
             code = interrupted.exit_code
+        except OSError as error:
+            errors.print(f"[red]{escape(_reason(error))}[/]", highlight=False, soft_wrap=True)
+            if error.filename is None:
+                _drop_output()
         except Exception:
             errors.print_exception()
         finally:
             if folder is not None:
-                folder.close(code)
+                try:
+                    folder.close(code)
+                except (
+                    OSError
+                ) as error:  # a full disk, say; `sweep` finds it as one of a killed run
+                    errors.print(f"[red]{folder.path}: {escape(_reason(error))}[/]", soft_wrap=True)
         if code != 0 and folder is not None:
             errors.print(f"logs: {folder.logs}", highlight=False, soft_wrap=True)
         return code

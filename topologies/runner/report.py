@@ -28,6 +28,8 @@ _MATRIX_COLUMNS: Final = 8
 _SUMMARY_ROWS: Final = 16
 _LISTED_PATHS: Final = 20
 _LISTED_PROBLEMS: Final = 20
+#: Columns that every table fits into
+_TABLE_WIDTH: Final = 80
 #: More switches than this, and only those that did more than forward are listed
 _LISTED_SWITCHES: Final = 24
 _TITLE_WIDTH: Final = 42
@@ -98,11 +100,14 @@ def print_result(console: Console, fabric: Fabric, result: CheckResult) -> None:
         tables.append(_burst_table(fabric, result))
     if result.books:
         tables.append(_switch_table(result))
+    given_width = console.width
+    console.width = max(given_width, _TABLE_WIDTH)  # a narrower one would lose columns
     for table in tables:
         # Apart from its table, the title is not folded to the table's width
         title, table.title = table.title, None
         console.print(f"\n[bold]{title}[/]", highlight=False)
         console.print(table)
+    console.width = given_width
     if result.no_burst:
         console.print(f"[yellow]{escape(result.no_burst)}[/]")
     console.print()

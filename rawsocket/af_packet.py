@@ -3,7 +3,7 @@
 Receiving takes a batch of frames in one `recvmmsg` into buffers made once. The kernel's metadata
 come along with each frame: PACKET_AUXDATA tells the VLAN tag the kernel took out, which is put back
 before the switch sees the frame; PACKET_VNET_HDR tells which checksums and which segmentation the
-sender left to hardware (see `softswitch.ports.offload`). A memory-mapped ring (TPACKET_V2) was
+sender left to hardware (see `rawsocket.offload`). A memory-mapped ring (TPACKET_V2) was
 measured and does not pay: what it saves in this process it costs the sender, and each of its slots
 must hold the largest super-frame, so that a port takes tens of megabytes whether it is used or not.
 
@@ -37,8 +37,8 @@ import struct
 from collections import deque
 from typing import Final
 
-from softswitch.ports.base import Loss, PortError
-from softswitch.ports.offload import (
+from rawsocket.losses import Loss, PortError
+from rawsocket.offload import (
     UNFINISHED_MASK,
     VNET_HEADER_BYTES,
     UnsupportedOffload,
@@ -256,22 +256,22 @@ class AfPacketPort:
 
     @property
     def name(self) -> str:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         return self._name
 
     @property
     def backlog(self) -> int:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         return len(self._backlog)
 
     def fileno(self) -> int:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         return self._descriptor
 
     # -- receiving -------------------------------------------------------------------------
 
     def receive(self, limit: int) -> list[bytes]:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         buffers = self._buffers
         limit = min(limit, buffers.frames)
         frames: list[bytes] = []
@@ -332,7 +332,7 @@ class AfPacketPort:
     # -- sending ---------------------------------------------------------------------------
 
     def send(self, frame: bytes) -> None:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         if self._backlog:
             self._queue(frame)
             return
@@ -346,7 +346,7 @@ class AfPacketPort:
                 self._send_error(error, frame)
 
     def retry(self) -> None:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         backlog = self._backlog
         while backlog:
             try:
@@ -364,7 +364,7 @@ class AfPacketPort:
             self._retries = ENOBUFS_RETRIES
 
     def link_down(self) -> None:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         for frame in self._backlog:
             self._lose("send_enetdown", size_bytes=len(frame))
         self._backlog.clear()
@@ -385,7 +385,7 @@ class AfPacketPort:
     # -- losses ----------------------------------------------------------------------------
 
     def take_losses(self, *, poll: bool) -> list[Loss]:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         if poll:
             self._poll_kernel()
         if not self._losses:
@@ -437,7 +437,7 @@ class AfPacketPort:
         self._losses[key] = (lost + packets, lost_bytes + size_bytes)
 
     def close(self) -> None:
-        """See `PortDriver`."""
+        """As `softswitch.ports.base.PortDriver`."""
         self._receiver.close()
         self._sender.close()
 
@@ -447,7 +447,7 @@ def _open(interface: str) -> socket.socket:
         opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
     except PermissionError:
         raise PortError(
-            f"interface {interface}: raw sockets need root or CAP_NET_RAW (try: sudo softswitch …)"
+            f"interface {interface}: raw sockets need root or CAP_NET_RAW (try: sudo)"
         ) from None
     return opened
 

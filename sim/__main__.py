@@ -1,0 +1,5 @@
+"""`python -m sim`."""
+
+from sim.cli import main
+
+main()

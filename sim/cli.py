@@ -1,0 +1,196 @@
+"""`mrc-sim`: run a scenario in virtual time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sim.endpoints import EndpointError
+from sim.loop import StandstillError
+from sim.report import print_result, time_text
+from sim.result import RunResult
+from sim.simulation import Progress as Report
+from sim.simulation import Simulation
+from sim.verdict import failures
+from topologies.documents import DocumentError
+from topologies.scenario import Scenario
+from topologies.scenario_loader import find_scenario, load_scenario, ready_scenarios
+from topologies.scenario_schema import json_schema
+from topologies.units import size_text
+
+PROGRAM = "mrc-sim"
+_PIPE_WIDTH = 130
+
+
+def main() -> NoReturn:
+    """Entry point. Exit codes: 0 all as expected, 1 not so, 2 wrong usage, 130 interrupted."""
+    try:
+        cli(standalone_mode=False, prog_name=PROGRAM)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(f"{PROGRAM}: interrupted", err=True)
+        sys.exit(130)
+    except DocumentError as error:
+        for problem in error.problems:
+            click.echo(f"{PROGRAM}: {problem}", err=True)
+        sys.exit(2)
+    sys.exit(0)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Move bytes over an MRC fabric in virtual time: real packets, compiled P4, any link speed."""
+
+
+@cli.command()
+@click.argument("scenario")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a field: --set traffic[0].transfer.size=64MiB, --set topology.planes=4.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="In place of the scenario's.")
+@click.option(
+    "--pcap",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Capture every port there, one nanosecond pcap each.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write everything measured there; - is stdout.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print only what is not as expected.")
+def run(
+    scenario: str,
+    changes: tuple[str, ...],
+    seed: int | None,
+    pcap: Path | None,
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Run SCENARIO, a file or the name of a ready one (see `mrc-sim list`).
+
+    Exits with 1 where something the scenario expects does not hold.
+    """
+    loaded = load_scenario(find_scenario(scenario), changes=changes, seed=seed)
+    result = _run(loaded, pcap, quiet)
+    to_stdout = json_file is not None and str(json_file) == "-"
+    if json_file is not None:
+        text = json.dumps(result.to_json(), indent=2) + "\n"
+        if to_stdout:
+            click.echo(text, nl=False)
+        else:
+            try:
+                json_file.write_text(text)
+            except OSError as error:
+                _fail(f"{json_file}: cannot be written: {error.strerror}")
+    if quiet:
+        for failure in result.failures:
+            click.echo(f"{PROGRAM}: {loaded.name}: {failure}", err=True)
+    else:
+        console = Console(stderr=to_stdout)
+        if not console.is_terminal:
+            console = Console(stderr=to_stdout, width=_PIPE_WIDTH)
+        print_result(console, loaded.fabric, result)
+    sys.exit(1 if result.failures else 0)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"{PROGRAM}: {message}", err=True)
+    sys.exit(1)
+
+
+def _run(scenario: Scenario, pcap: Path | None, quiet: bool) -> RunResult:
+    try:
+        simulation = Simulation(scenario, pcap=pcap)
+    except EndpointError as error:
+        click.echo(f"{PROGRAM}: {scenario.name}: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        _fail(f"{pcap}: cannot be written: {error.strerror}")
+    try:
+        with _progress(scenario.name, quiet) as report:
+            result = simulation.run(report)
+    except StandstillError as error:
+        _fail(f"{scenario.name}: {error}; give its links a rate or a delay")
+    except OSError as error:
+        _fail(f"{pcap}: cannot be written: {error.strerror}")
+    result.failures = failures(scenario, result)
+    return result
+
+
+@contextmanager
+def _progress(name: str, quiet: bool) -> Iterator[Report | None]:
+    """A bar on stderr, where that is a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    bar = Progress(
+        TextColumn(name),
+        BarColumn(),
+        TextColumn("{task.fields[moved]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(name, total=None, moved="")
+
+        def report(delivered: int, total: int | None, now_ns: int) -> None:
+            of = "" if total is None else f" of {size_text(total)}"
+            moved = f"{delivered / 2**20:.1f} MiB{of}, {time_text(now_ns)} of virtual time"
+            bar.update(task, total=total, completed=delivered, moved=moved)
+
+        yield report
+
+
+@cli.command("list")
+def list_scenarios() -> None:
+    """List the ready scenarios."""
+    ready = ready_scenarios()
+    width = max(map(len, ready))
+    for name, path in ready.items():
+        click.echo(f"{name:{width}}  {load_scenario(path).description}")
+
+
+@cli.command()
+@click.argument("scenario")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="As in run.")
+def check(scenario: str, changes: tuple[str, ...]) -> None:
+    """Check a scenario without running it, and print its flows and faults."""
+    loaded = load_scenario(find_scenario(scenario), changes=changes)
+    click.echo(f"{loaded.name}: {loaded.fabric.name}, seed {loaded.seed}")
+    for flow in loaded.flows:
+        amount = "until the end" if flow.until_ns is not None else f"{flow.repeat} times"
+        click.echo(
+            f"  flow {flow.name}: {flow.source} -> {flow.destination}, "
+            f"{size_text(flow.size_bytes)} {amount} on {flow.qps} QP"
+        )
+    for fault in loaded.faults:
+        end = "to the end" if fault.end_ns is None else f"until {time_text(fault.end_ns)}"
+        click.echo(f"  fault {fault.name}: from {time_text(fault.at_ns)} {end}")
+
+
+@cli.command()
+def schema() -> None:
+    """Print the JSON schema of scenario files, for editors."""
+    click.echo(json.dumps(json_schema(), indent=2))

@@ -1,0 +1,160 @@
+"""The fabric in virtual time: a node for every switch and host, two wires for every link."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from host.profiles import Profiles
+from sim.capture import Capture
+from sim.host_node import HostNode
+from sim.loop import EventLoop
+from sim.switch_node import MARKED_CE, TRIMMED, SwitchNode
+from sim.wire import Wire
+from topologies.host_config import rack_config
+from topologies.model import Fabric, Link, LinkEnd
+
+Node = SwitchNode | HostNode
+
+
+class Network:
+    """A running fabric.
+
+    Args:
+        fabric: what to build.
+        loop: its clock.
+        seed: of everything random in it.
+        profiles: policies of all NICs, None: the NIC's own default.
+        nic_changes: fields of `host.config.NicConfig` that differ from the host's configuration.
+        capture: where every port writes what it sees.
+
+    Attributes:
+        hosts, switches: by name.
+        wires: by link name, from the lower end and from the upper end.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        loop: EventLoop,
+        *,
+        seed: int = 0,
+        profiles: Profiles | None = None,
+        nic_changes: Mapping[str, Any] | None = None,
+        capture: Capture | None = None,
+    ) -> None:
+        self.fabric = fabric
+        self.loop = loop
+        self.seed = seed
+        racks = [rack_config(fabric, t0) for t0 in range(fabric.t0_per_plane)]
+        self.hosts = {
+            host.name: HostNode(
+                fabric,
+                host,
+                loop,
+                seed,
+                rack=racks[host.id.t0],
+                profiles=profiles,
+                changes=dict(nic_changes or {}),
+            )
+            for host in fabric.hosts()
+        }
+        self.switches = {
+            place.name: SwitchNode(fabric, place, loop, seed) for place in fabric.switches()
+        }
+        self.links: dict[str, Link] = {}
+        self.wires: dict[str, tuple[Wire, Wire]] = {}
+        for host in self.hosts.values():
+            host.wires = [None] * len(host.config.ports)  # type: ignore[list-item]
+        for link in fabric.links():
+            self.links[link.name] = link
+            up = self._wire(link, link.lower, link.upper, capture)
+            down = self._wire(link, link.upper, link.lower, capture)
+            self.wires[link.name] = (up, down)
+
+    def node(self, name: str) -> Node:
+        """A switch or a host."""
+        return self.hosts[name] if name in self.hosts else self.switches[name]
+
+    def _wire(
+        self, link: Link, sender: LinkEnd, receiver: LinkEnd, capture: Capture | None
+    ) -> Wire:
+        name = f"{link.name} from {sender.node}"
+        wire = Wire(
+            name,
+            self.loop,
+            link.delay_ns,
+            self.node(receiver.node).arrive,
+            receiver.port,
+        )
+        if capture is not None:
+            wire.capture(capture, port_name(sender), port_name(receiver))
+        self.node(sender.node).wires[sender.port] = wire
+        return wire
+
+    # --- books ---
+
+    def account(self) -> Account:
+        """Where every frame is that a NIC ever sent."""
+        lost: Counter[str] = Counter()
+        duplicated = 0
+        corrupted = 0
+        queued = 0
+        for pair in self.wires.values():
+            for wire in pair:
+                lost.update(wire.lost)
+                duplicated += wire.duplicated
+                corrupted += wire.corrupted
+        for switch in self.switches.values():
+            lost.update(switch.losses())
+            queued += switch.switch.stats().queued
+        arrivals = {wire.receive for pair in self.wires.values() for wire in pair}
+        return Account(
+            sent=sum(host.sent_frames for host in self.hosts.values()),
+            duplicated=duplicated,
+            received=sum(host.received_frames for host in self.hosts.values()),
+            lost=dict(sorted((+lost).items())),
+            in_flight=queued + sum(event[2] in arrivals for event in self.loop.heap),
+            trimmed=sum(switch.count(TRIMMED) for switch in self.switches.values()),
+            marked=sum(switch.count(MARKED_CE) for switch in self.switches.values()),
+            corrupted=corrupted,
+        )
+
+
+class Account:
+    """Frames of a whole run: sent + duplicated = received + lost + in flight."""
+
+    def __init__(
+        self,
+        *,
+        sent: int,
+        duplicated: int,
+        received: int,
+        lost: dict[str, int],
+        in_flight: int,
+        trimmed: int,
+        marked: int,
+        corrupted: int,
+    ) -> None:
+        self.sent = sent
+        self.duplicated = duplicated
+        self.received = received
+        #: By cause
+        self.lost = lost
+        self.in_flight = in_flight
+        self.trimmed = trimmed
+        self.marked = marked
+        self.corrupted = corrupted
+
+    @property
+    def unaccounted(self) -> int:
+        """Frames lost without a name: 0, or there is a bug."""
+        lost = sum(self.lost.values())
+        return self.sent + self.duplicated - self.received - lost - self.in_flight
+
+
+def port_name(end: LinkEnd) -> str:
+    """A port as reports and captures name it: h0-plane3, p0-t0-1-port5."""
+    kind = "plane" if end.node.startswith("h") else "port"
+    return f"{end.node}-{kind}{end.port}"

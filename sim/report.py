@@ -1,0 +1,212 @@
+"""The summary of a run, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sim.result import FlowResult, RunResult
+from sim.verdict import goodput_share, total_share
+from topologies.model import Fabric
+from topologies.units import size_text
+
+#: Rows of a table; what is more is summed up
+MAX_ROWS = 16
+NONE = "-"
+
+
+def time_text(ns: float | None) -> str:
+    """A time with three or four digits that matter."""
+    if ns is None:
+        return NONE
+    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= scale:
+            return f"{ns / scale:.4g} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def rate_text(bps: float | None) -> str:
+    """A rate with four digits that matter."""
+    if bps is None:
+        return NONE
+    for unit, scale in (("Tb/s", 1e12), ("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)):
+        if bps >= scale:
+            return f"{bps / scale:.4g} {unit}"
+    return f"{bps:.0f} b/s"
+
+
+def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
+    """Everything that a user wants to see first."""
+    out = _Out(console)
+    out.line(f"[bold]{escape(result.scenario)}[/]  {escape(result.description)}")
+    out.line(
+        f"  fabric {fabric.name}: {fabric.planes} planes x {fabric.t0_per_plane} T0 x "
+        f"{fabric.t1_per_plane} T1, {fabric.host_count} hosts; base RTT "
+        f"{time_text(result.base_rtt_ns)}; seed {result.seed}"
+    )
+    _flows(out, result)
+    _planes(out, result)
+    _frames(out, result)
+    _transitions(out, result)
+    _faults(out, result)
+    packets = result.total["packets"]
+    per_packet = f", {result.cpu_s / packets * 1e6:.0f} µs of CPU per packet" if packets else ""
+    out.line()
+    out.line(
+        f"  {time_text(result.now_ns)} of virtual time, {result.events} events in "
+        f"{result.wall_s:.1f} s{per_packet}"
+    )
+    if result.failures:
+        out.line()
+        for failure in result.failures:
+            out.line(f"[red]✗[/] {escape(failure)}")
+    else:
+        out.line("[green]✓[/] every byte is where it belongs; everything expected holds")
+
+
+class _Out:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def line(self, text: str = "") -> None:
+        self._console.print(text, highlight=False, soft_wrap=True)
+
+    def table(self, title: str, columns: Iterable[str], rows: Sequence[tuple[str, ...]]) -> None:
+        """A table; its first column is left-aligned."""
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=None, pad_edge=True
+        )
+        for index, column in enumerate(columns):
+            table.add_column(
+                column, justify="left" if index == 0 else "right", header_style="dim", no_wrap=True
+            )
+        for row in rows:
+            table.add_row(*map(escape, row))
+        self.line()
+        self._console.print(table)
+
+
+def _flows(out: _Out, result: RunResult) -> None:
+    flows = result.flows
+    rows = [_flow_row(flow, result) for flow in flows[:MAX_ROWS]]
+    out.table(
+        "flows",
+        ("", "bytes", "done", "completion", "goodput", "of line", "packets", "resent", "timeouts",
+         "trims", "ECN"),
+        rows,
+    )  # fmt: skip
+    if len(flows) > MAX_ROWS:
+        out.line(f"  … and {len(flows) - MAX_ROWS} more (all of them: --json)")
+    for group, index in result.jain.items():
+        members = [flow for flow in flows if flow.group == group]
+        if len(members) > 1:
+            share = total_share(members, result.payload_share)
+            together = "" if share is None else f", together {100 * share:.1f} % of one line rate"
+            out.line(f"  {group}: {len(members)} flows, Jain's index {index:.4f}{together}")
+
+
+def _flow_row(flow: FlowResult, result: RunResult) -> tuple[str, ...]:
+    share = goodput_share(flow, result.payload_share)
+    done = "yes" if flow.done and not flow.errors else ("failed" if flow.errors else "no")
+    return (
+        f"{flow.name} ({flow.source} → {flow.destination})",
+        size_text(flow.completed_bytes),
+        done,
+        time_text(flow.completion_ns),
+        rate_text(flow.goodput_bps),
+        NONE if share is None else f"{100 * share:.1f} %",
+        str(flow.packets),
+        str(flow.retransmissions),
+        str(flow.timeouts),
+        str(flow.trims),
+        str(flow.ecn_marked),
+    )
+
+
+def _planes(out: _Out, result: RunResult) -> None:
+    total = sum(result.plane_bytes)
+    if not total:
+        return
+    shares = "  ".join(
+        f"{plane}: {100 * size / total:.2f}" for plane, size in enumerate(result.plane_bytes)
+    )
+    out.line()
+    out.line(f"  [bold]planes[/], percent of data sent:  {shares}")
+
+
+def _frames(out: _Out, result: RunResult) -> None:
+    lost = sum(result.lost.values())
+    duplicated = f" + {result.duplicated} duplicated" if result.duplicated else ""
+    out.line(
+        f"  [bold]frames[/]: {result.sent} sent{duplicated} = {result.received} received + "
+        f"{lost} lost + {result.in_flight} on the way; {result.trimmed} trimmed, "
+        f"{result.marked} marked"
+    )
+    for cause, count in result.lost.items():
+        out.line(f"    lost: {count} {escape(cause)}")
+    for reason, count in result.nic_drops.items():
+        out.line(f"    dropped by NICs: {count} {escape(reason)}")
+    for kind, count in result.nic_events.items():
+        out.line(f"    events of NICs: {count} {escape(kind)}")
+
+
+def _transitions(out: _Out, result: RunResult) -> None:
+    if not result.transition_counts:
+        return
+    ordered = sorted(result.transition_counts.items(), key=lambda item: -item[1])
+    out.table("EV transitions", ("", "count"), [(change, str(count)) for change, count in ordered])
+
+
+def _full(after_ns: int | None, rate_bps: float | None) -> str:
+    if after_ns is None:
+        return "not again" if rate_bps is not None else NONE
+    return "no dip" if after_ns == 0 else time_text(after_ns)
+
+
+def _faults(out: _Out, result: RunResult) -> None:
+    if not result.faults:
+        return
+    rows = []
+    for fault in result.faults[:MAX_ROWS]:
+        if not fault.begun:
+            rows.append((f"{fault.name} (never began)", *(NONE,) * 10))
+            continue
+        last = "none sent" if fault.last_packet_ns is None else time_text(fault.last_packet_ns)
+        end = NONE if fault.end_ns is None else time_text(fault.end_ns)
+        rows.append(
+            (
+                f"{fault.name} ({fault.kind})",
+                time_text(fault.at_ns),
+                end,
+                str(fault.lost),
+                str(fault.packets_sent),
+                last,
+                str(fault.evs_out),
+                time_text(fault.last_out_ns),
+                rate_text(fault.lowest_rate_bps),
+                _full(fault.full_rate_ns, fault.lowest_rate_bps),
+                NONE if fault.end_ns is None else _full(fault.recovery_ns, fault.rate_before_bps),
+            )
+        )
+    out.table(
+        "faults",
+        (
+            "",
+            "from",
+            "until",
+            "lost",
+            "into it",
+            "last at",
+            "EVs out",
+            "out by",
+            "lowest",
+            "full after",
+            "repaired: full",
+        ),
+        rows,
+    )
+    if len(result.faults) > MAX_ROWS:
+        out.line(f"  … and {len(result.faults) - MAX_ROWS} more (all of them: --json)")

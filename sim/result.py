@@ -1,0 +1,127 @@
+"""What came of a run, as plain data; `to_json` has all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sim.measure import EvTransition, FaultEffect
+
+
+@dataclass(slots=True)
+class FlowResult:
+    """One flow. Sizes in bytes of payload, packets of data packets, retransmissions among them.
+
+    `completion_ns`: from its start to its last completion. `message_ns`: when each message
+    completed, of the first thousand. `wrong_bytes`: bytes of memory that are not what they should
+    be. `delivered_samples`: payload delivered at 0, `RunResult.interval_ns`, twice that, ...
+    """
+
+    name: str
+    group: str
+    source: str
+    destination: str
+    start_ns: int
+    total_bytes: int | None
+    completed_bytes: int
+    completed_messages: int
+    delivered_bytes: int
+    done: bool
+    completion_ns: int | None
+    wrong_bytes: int
+    message_ns: list[int]
+    errors: dict[str, int]
+    problems: dict[str, int]
+    line_rate_bps: int | None
+    packets: int
+    retransmissions: int
+    timeouts: int
+    trims: int
+    refusals: int
+    probes: int
+    ecn_marked: int
+    duplicates: int
+    sacks: int
+    nacks: int
+    delivered_samples: list[int]
+
+    @property
+    def goodput_bps(self) -> float:
+        """Payload of completed messages over the time from start to the last completion."""
+        if not self.completion_ns:
+            return 0.0
+        return self.completed_bytes * 8 * 1e9 / self.completion_ns
+
+
+@dataclass(slots=True)
+class RunResult:
+    """A whole run. Frames are counted at NICs: sent + duplicated = received + lost + in flight."""
+
+    scenario: str
+    description: str
+    seed: int
+    now_ns: int
+    done_ns: int | None
+    flows: list[FlowResult]
+    jain: dict[str, float]
+    plane_bytes: list[int]
+    sent: int
+    duplicated: int
+    received: int
+    in_flight: int
+    lost: dict[str, int]
+    unaccounted: int
+    trimmed: int
+    marked: int
+    corrupted: int
+    nic_drops: dict[str, int]
+    transitions: list[EvTransition]
+    transition_counts: dict[str, int]
+    nic_events: dict[str, int]
+    faults: list[FaultEffect]
+    base_rtt_ns: int
+    payload_share: float
+    interval_ns: int
+    delivered_bytes: list[int]
+    events: int
+    build_s: float
+    cpu_s: float
+    wall_s: float
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> dict[str, int]:
+        """Sums over flows."""
+        names = ("packets", "retransmissions", "timeouts", "trims", "refusals", "probes")
+        return {name: sum(getattr(flow, name) for flow in self.flows) for name in names}
+
+    def flow(self, name: str) -> FlowResult:
+        """A flow by its name. Raises KeyError."""
+        for flow in self.flows:
+            if flow.name == name:
+                return flow
+        raise KeyError(name)
+
+    def fault(self, name: str) -> FaultEffect:
+        """A fault by its name. Raises KeyError."""
+        for fault in self.faults:
+            if fault.name == name:
+                return fault
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the machine's own times, which differ from run to run."""
+        document = asdict(self)
+        for flow, result in zip(document["flows"], self.flows, strict=True):
+            flow["goodput_bps"] = round(result.goodput_bps)
+        for machine in ("build_s", "cpu_s", "wall_s"):
+            del document[machine]
+        document["total"] = self.total
+        return document
+
+
+def jain_index(values: Sequence[float]) -> float:
+    """Jain's fairness index: 1 where all are equal, 1/n where one has everything."""
+    squares = sum(value * value for value in values)
+    return 1.0 if not squares else sum(values) ** 2 / (len(values) * squares)

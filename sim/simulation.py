@@ -1,0 +1,250 @@
+"""One run of one scenario: what is built, what happens, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from host.nic import QpEvEvent
+from host.paths.base import EvEvent
+from sim.capture import Capture
+from sim.endpoints import make_profiles, nic_changes
+from sim.faults import activate
+from sim.host_node import HostNode
+from sim.loop import EventLoop
+from sim.measure import EvTransition, FaultWatch, RateMeter
+from sim.network import Network
+from sim.result import FlowResult, RunResult, jain_index
+from sim.timing import base_rtt_ns, line_rate_bps, payload_share
+from sim.traffic import RunningFlow
+from topologies.scenario import Scenario
+
+#: Events between two looks at the progress
+_EVENTS_PER_LOOK: Final = 20_000
+#: EV transitions that are kept one by one; all are counted
+MAX_EV_TRANSITIONS: Final = 10_000
+
+Progress = Callable[[int, int | None, int], None]
+"""(bytes delivered, bytes in all if known, now in ns)."""
+
+
+class Simulation:
+    """A scenario, ready to run once.
+
+    Args:
+        scenario: what to run.
+        pcap: a folder for captures of all ports, None: no captures.
+
+    Raises EndpointError for endpoint settings that cannot be.
+    """
+
+    def __init__(self, scenario: Scenario, *, pcap: Path | None = None) -> None:
+        started = time.perf_counter()
+        self.scenario = scenario
+        self.loop = EventLoop()
+        self.capture = None if pcap is None else Capture(pcap)
+        self.network = Network(
+            scenario.fabric,
+            self.loop,
+            seed=scenario.seed,
+            profiles=make_profiles(scenario),
+            nic_changes=nic_changes(scenario),
+            capture=self.capture,
+        )
+        self.flows = [RunningFlow(flow, self.network, self.loop.at) for flow in scenario.flows]
+        for flow in self.flows:
+            flow.on_done = self._flow_done
+        self.meter = RateMeter(self.loop, self.flows, scenario.interval_ns)
+        self.watches = [
+            FaultWatch(activate(fault, self.network), self.network) for fault in scenario.faults
+        ]
+        for watch in self.watches:
+            fault = watch.active.fault
+            self.loop.at(fault.at_ns, _begin, watch)
+            if fault.end_ns is not None:
+                self.loop.at(fault.end_ns, _end, watch)
+        self._left = len(self.flows)
+        self._done_ns: int | None = None
+        self.transitions: list[EvTransition] = []
+        self.transition_counts: Counter[str] = Counter()
+        self.nic_events: Counter[str] = Counter()
+        self.build_s = time.perf_counter() - started
+
+    def _flow_done(self, _flow: RunningFlow) -> None:
+        self._left -= 1
+        if not self._left:
+            self._done_ns = self.loop.now_ns
+            if self.scenario.stop_with_traffic:
+                self.loop.stop()
+
+    def run(self, progress: Progress | None = None) -> RunResult:
+        """Run to the end. Raises StandstillError where time does not pass."""
+        cpu = time.process_time()
+        wall = time.perf_counter()
+        totals = [flow.total_bytes() for flow in self.flows]
+        total = sum(each for each in totals if each is not None) if None not in totals else None
+        while not self.loop.run(self.scenario.duration_ns, _EVENTS_PER_LOOK):
+            self._collect_events()
+            if progress is not None:
+                delivered = sum(flow.delivered_bytes() for flow in self.flows)
+                progress(delivered, total, self.loop.now_ns)
+            if self._is_idle():
+                break
+        self._collect_events()
+        self.transitions.sort(key=lambda each: each.now_ns)
+        for watch in self.watches:
+            watch.finish(self.transitions)
+            watch.look_at_rates(self.meter, self._done_ns)
+        if self.capture is not None:
+            self.capture.close()
+        return self._result(time.process_time() - cpu, time.perf_counter() - wall)
+
+    def _is_idle(self) -> bool:
+        """Nothing but measuring is left to happen (and no duration says to wait)."""
+        return self.scenario.duration_ns is None and all(
+            self.meter.is_event(event[2]) for event in self.loop.heap
+        )
+
+    # --- events of NICs ---
+
+    def _collect_events(self) -> None:
+        for host in self.network.hosts.values():
+            while (event := host.nic.next_event()) is not None:
+                if isinstance(event, QpEvEvent):
+                    self._keep_transition(host, event.qp_num, event.event)
+                else:
+                    self.nic_events[type(event).__name__] += 1
+
+    def _keep_transition(self, host: HostNode, qp_num: int, event: EvEvent) -> None:
+        change = f"{event.old} → {event.new}: {event.cause}"
+        self.transition_counts[change] += 1
+        if len(self.transitions) >= MAX_EV_TRANSITIONS:
+            return
+        peer_address = host.nic.qps[qp_num].attributes.peer_address
+        assert peer_address is not None
+        fabric = self.scenario.fabric
+        peer = fabric.host_at(fabric.addresses.host_of_address(peer_address))
+        self.transitions.append(
+            EvTransition(
+                now_ns=event.now_ns,
+                host=host.name,
+                peer=peer.name,
+                qp_num=qp_num,
+                ev=event.ev,
+                old=event.old,
+                new=event.new,
+                cause=event.cause,
+                replaced_by=event.replaced_by,
+            )
+        )
+
+    # --- results ---
+
+    def _result(self, cpu_s: float, wall_s: float) -> RunResult:
+        scenario, network = self.scenario, self.network
+        flows = [
+            self._flow_result(flow, samples)
+            for flow, samples in zip(self.flows, self.meter.samples, strict=True)
+        ]
+        plane_bytes = [0] * scenario.fabric.planes
+        drops: Counter[str] = Counter()
+        for host in network.hosts.values():
+            for plane, size in enumerate(host.plane_bytes):
+                plane_bytes[plane] += size
+            drops.update(host.nic.drops)
+        account = network.account()
+        first = scenario.flows[0]
+        fabric = scenario.fabric
+        return RunResult(
+            scenario=scenario.name,
+            description=scenario.description,
+            seed=scenario.seed,
+            now_ns=self.loop.now_ns,
+            done_ns=self._done_ns,
+            flows=flows,
+            jain={
+                group: jain_index([flow.goodput_bps for flow in flows if flow.group == group])
+                for group in dict.fromkeys(flow.group for flow in flows)
+            },
+            plane_bytes=plane_bytes,
+            sent=account.sent,
+            duplicated=account.duplicated,
+            received=account.received,
+            in_flight=account.in_flight,
+            lost=account.lost,
+            unaccounted=account.unaccounted,
+            trimmed=account.trimmed,
+            marked=account.marked,
+            corrupted=account.corrupted,
+            nic_drops=dict(sorted(drops.items())),
+            transitions=self.transitions,
+            transition_counts=dict(sorted(self.transition_counts.items())),
+            nic_events=dict(sorted(self.nic_events.items())),
+            faults=[watch.effect for watch in self.watches],
+            base_rtt_ns=base_rtt_ns(
+                fabric, fabric.host(first.source), fabric.host(first.destination)
+            ),
+            payload_share=payload_share(fabric),
+            interval_ns=self.meter.interval_ns,
+            delivered_bytes=self.meter.delivered(),
+            events=self.loop.events,
+            build_s=self.build_s,
+            cpu_s=cpu_s,
+            wall_s=wall_s,
+        )
+
+    def _flow_result(self, running: RunningFlow, samples: array[int]) -> FlowResult:
+        flow = running.flow
+        totals: Counter[str] = Counter()
+        receiving: Counter[str] = Counter()
+        for channel in running.channels:
+            requestor, responder = channel.qp.requestor, channel.peer_qp.responder
+            if requestor is not None:
+                for name in requestor.stats.__slots__:
+                    totals[name] += getattr(requestor.stats, name)
+            if responder is not None:
+                for name in responder.stats.__slots__:
+                    receiving[name] += getattr(responder.stats, name)
+        fabric = self.scenario.fabric
+        end_ns = running.last_completion_ns
+        return FlowResult(
+            name=flow.name,
+            group=flow.group,
+            source=flow.source,
+            destination=flow.destination,
+            start_ns=flow.start_ns,
+            total_bytes=flow.total_bytes,
+            completed_bytes=running.completed_bytes,
+            completed_messages=running.completed_messages,
+            delivered_bytes=running.delivered_bytes(),
+            done=running.is_done,
+            completion_ns=None if end_ns is None else end_ns - flow.start_ns,
+            wrong_bytes=running.wrong_bytes + running.outstanding_wrong_bytes(),
+            message_ns=running.message_ns,
+            errors=dict(running.errors),
+            problems=dict(running.problems),
+            line_rate_bps=line_rate_bps(fabric, fabric.host(flow.source)),
+            packets=totals["packets"],
+            retransmissions=totals["retransmissions"],
+            timeouts=totals["timeouts"],
+            trims=totals["trims"],
+            refusals=totals["refusals"],
+            probes=totals["probes"],
+            ecn_marked=receiving["ecn_marked"],
+            duplicates=receiving["duplicates"],
+            sacks=receiving["sacks"],
+            nacks=receiving["nacks"],
+            delivered_samples=[0, *samples],
+        )
+
+
+def _begin(now_ns: int, watch: FaultWatch, _b: Any) -> None:
+    watch.begin(now_ns)
+
+
+def _end(now_ns: int, watch: FaultWatch, _b: Any) -> None:
+    watch.end(now_ns)

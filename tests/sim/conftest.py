@@ -1,0 +1,72 @@
+"""Small scenarios, run in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from sim.result import RunResult
+from sim.simulation import Simulation
+from sim.verdict import failures
+from topologies.scenario_loader import parse_scenario
+
+#: Two planes, two racks of two hosts, two T1s a plane
+SMALL = """\
+topology:
+  planes: 2
+  t0_per_plane: 2
+  t1_per_plane: 2
+  hosts_per_t0: 2
+  links:
+    host: {rate: 100Gbps, delay: 500ns}
+    fabric: {rate: 100Gbps, delay: 500ns}
+  queues:
+    host: {data_limit: 424200B, control_limit: 256KiB}
+    fabric:
+      data_limit: 424200B
+      control_limit: 256KiB
+      ecn: {min: 106050B, max: 318150B, probability: 1.0}
+traffic:
+  - transfer: {name: there, from: h0, to: h2, size: 1MiB}
+"""
+
+Simulate = Callable[..., Simulation]
+RunScenario = Callable[..., RunResult]
+
+
+def simulate(
+    extra: str = "",
+    *,
+    base: str = SMALL,
+    changes: Sequence[str] = (),
+    seed: int = 0,
+    pcap: Path | None = None,
+) -> Simulation:
+    scenario = parse_scenario(base + extra, "small.yaml", changes=changes, seed=seed)
+    return Simulation(scenario, pcap=pcap)
+
+
+def run_scenario(
+    extra: str = "",
+    *,
+    base: str = SMALL,
+    changes: Sequence[str] = (),
+    seed: int = 0,
+    pcap: Path | None = None,
+) -> RunResult:
+    simulation = simulate(extra, base=base, changes=changes, seed=seed, pcap=pcap)
+    result = simulation.run()
+    result.failures = failures(simulation.scenario, result)
+    return result
+
+
+@pytest.fixture(name="simulate")
+def _simulate() -> Simulate:
+    return simulate
+
+
+@pytest.fixture(name="run_scenario")
+def _run_scenario() -> RunScenario:
+    return run_scenario

@@ -1,0 +1,135 @@
+"""The command: what it prints, its exit codes, and its complaints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sim import cli
+from tests.sim.conftest import SMALL
+
+
+@pytest.fixture(name="scenario")
+def _scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def call(
+    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["mrc-sim", *arguments])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    output = capsys.readouterr()
+    assert isinstance(left.value.code, int)
+    return left.value.code, output.out, output.err
+
+
+def test_run_prints_a_summary_and_writes_json(
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = tmp_path / "out.json"
+    code, out, err = call(["run", str(scenario), "--json", str(target)], monkeypatch, capsys)
+    assert code == 0 and err == ""
+    assert "there (h0 → h2)" in out and "every byte is where it belongs" in out
+    document = json.loads(target.read_text())
+    assert document["flows"][0]["completed_bytes"] == 1 << 20
+    assert document["unaccounted"] == 0
+
+
+def test_json_on_stdout_stands_alone(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(["run", str(scenario), "--json", "-"], monkeypatch, capsys)
+    assert code == 0
+    assert json.loads(out)["scenario"] == "small"
+    assert "every byte" in err
+
+
+def test_quiet_says_nothing_when_all_is_well(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(["run", "-q", str(scenario)], monkeypatch, capsys) == (0, "", "")
+
+
+def test_an_expectation_that_does_not_hold_is_exit_code_1(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = "expect.flows=[{completion_max: 1us}]"
+    code, out, err = call(["run", "-q", str(scenario), "--set", change], monkeypatch, capsys)
+    assert code == 1 and out == ""
+    assert err.startswith("mrc-sim: small: there: complete in ")
+    assert err.endswith("expected 1us\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["run", "quikstart"],
+            "quikstart: no such file or ready scenario; did you mean quickstart?",
+        ),
+        (
+            ["run", "quickstart", "--set", "sed=1"],
+            "--set sed: unknown field sed; did you mean seed?",
+        ),
+        (["run", "quickstart", "--set", "seed"], "--set seed: write key=value"),
+    ],
+)
+def test_wrong_usage_is_one_clear_line(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = call(arguments, monkeypatch, capsys)
+    assert code == 2 and out == ""
+    assert err == f"mrc-sim: {message}\n"
+
+
+def test_links_without_rate_and_delay_are_named(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sim.loop.MAX_ROUNDS_AT_ONE_TIME", 200)
+    changes = [
+        "topology.links={}",
+        "traffic[0].transfer={from: h0, to: h2, size: 4KiB, until: 1ms}",
+    ]
+    arguments = ["run", str(scenario)]
+    for change in changes:
+        arguments += ["--set", change]
+    code, _, err = call(arguments, monkeypatch, capsys)
+    assert code == 1
+    assert "time stands still" in err and "give its links a rate or a delay" in err
+
+
+def test_list_and_check(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = call(["list"], monkeypatch, capsys)
+    assert code == 0 and "quickstart" in out and "incast-no-trim" in out
+    code, out, _ = call(["check", str(scenario)], monkeypatch, capsys)
+    assert code == 0 and "flow there: h0 -> h2, 1MiB 1 times on 1 QP" in out
+
+
+def test_pcap_that_cannot_be_written(
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    code, _, err = call(
+        ["run", str(scenario), "--pcap", str(blocked / "below")], monkeypatch, capsys
+    )
+    assert code == 1
+    assert err.count("\n") == 1 and "cannot be written" in err
