@@ -12,12 +12,16 @@ MODULES = (
     "benchmarks.port_to_port",
     "benchmarks.controller_scale",
     "benchmarks.wire_codec",
+    "benchmarks.endpoint",
+    "benchmarks.sim_cost",
 )
 QUICK = {
     "benchmarks.switch_pipeline": ["--packets", "500"],
     "benchmarks.port_to_port": ["--packets", "2000"],
     "benchmarks.controller_scale": ["--quick"],
     "benchmarks.wire_codec": ["--packets", "2000"],
+    "benchmarks.endpoint": ["--mebibytes", "4"],
+    "benchmarks.sim_cost": ["--quick"],
 }
 
 

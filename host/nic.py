@@ -17,7 +17,7 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from host.config import TIMEOUT_UNIT_NS, NicConfig
+from host.config import TIMEOUT_UNIT_NS, ForwardingMode, NicConfig
 from host.congestion.network import REFERENCE_RATE_BPS
 from host.memory import Access, MemoryRegion, MemoryTable
 from host.paths.base import EvEvent, EvSelector
@@ -168,6 +168,8 @@ class Nic:
         )
         self._trimmed_dscp = config.traffic.trimmed
         self._lasthop_dscp = config.traffic.trimmed_lasthop
+        #: An EV means the same cables in both directions
+        self._evs_name_paths = config.forwarding is not ForwardingMode.ECMP
         self._timers = Timers()
         self._scheduler = SendScheduler(config.path_mtu_bytes + TRIM_BYTES + _TRAILER_BYTES)
         #: Queue pairs whose responder has answers to send; members have `responder.in_ring`
@@ -308,6 +310,9 @@ class Nic:
                     packet.envelope.inner.src, len(frame), now_ns
                 ):
                     self._penalise()
+                if self._evs_name_paths:
+                    assert qp.peer is not None
+                    qp.peer.reverse.heard(packet.envelope.ev)
                 responder.on_write(packet, m, now_ns)
         elif kind is Sack:
             assert isinstance(packet, Sack)
@@ -486,8 +491,8 @@ class Nic:
                 passed_over += 1
                 continue
             route = control_route(peer, ev)
+            peer.reverse.answers_on(route.port)
             if peer.armed_ns is None:
-                # In use, its EVs must be kept known good
                 self._arm_peer(peer)
             room = self._start(route.port, responder.next_control(route, now_ns), room, out)
             passed_over = 0
@@ -544,6 +549,18 @@ class Nic:
         if self._kicked:
             return self._now_ns
         earliest = self._timers.next_timer()
+        departure_ns = self.next_departure()
+        if departure_ns is not None and (earliest is None or departure_ns < earliest):
+            return departure_ns
+        return earliest
+
+    def next_departure(self) -> int | None:
+        """Absolute ns when a port that is busy may start what waits for it; None = nothing waits.
+
+        A driver that was late may call `transmit` for such times in the past, before anything else,
+        so that ports keep their rates.
+        """
+        earliest: int | None = None
         waiting = bool(self._scheduler.ring or self._control_ring)
         now_ns = self._now_ns
         for port in self._ports:

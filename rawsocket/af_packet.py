@@ -7,7 +7,8 @@ sender left to hardware (see `rawsocket.offload`). A memory-mapped ring (TPACKET
 measured and does not pay: what it saves in this process it costs the sender, and each of its slots
 must hold the largest super-frame, so that a port takes tens of megabytes whether it is used or not.
 
-Sending is one `send` a frame on a second socket, which never receives.
+Sending is on a second socket, which never receives: one `send` a frame, or one `sendmmsg` a batch,
+which saves 0.6 µs of 3 a frame.
 
 What is lost, by reason:
 
@@ -35,6 +36,7 @@ import os
 import socket
 import struct
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from rawsocket.losses import Loss, PortError
@@ -79,6 +81,7 @@ _MSG_DONTWAIT: Final = 0x40
 _MSG_TRUNC: Final = 0x20
 
 # <linux/sockios.h>, <linux/ethtool.h>
+_SIOCGIFMTU: Final = 0x8921
 _SIOCETHTOOL: Final = 0x8946
 _ETHTOOL_SGRO: Final = 0x2C
 _ETHTOOL_GFLAGS: Final = 0x25
@@ -125,6 +128,9 @@ _recvmmsg.argtypes = (
     ctypes.c_void_p,
 )
 _recvmmsg.restype = ctypes.c_int
+_sendmmsg = _libc.sendmmsg
+_sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
+_sendmmsg.restype = ctypes.c_int
 
 # struct tpacket_auxdata behind its cmsghdr (length: size_t, level: int, type: int)
 _AUXDATA = struct.Struct("=IIIHHHH")
@@ -177,6 +183,24 @@ class _ReceiveBuffers:
         self.stride = stride
 
 
+class _SendBuffers:
+    """Frames of a batch side by side, and the messages that point to them."""
+
+    def __init__(self, frames: int) -> None:
+        self.frames = mmap.mmap(-1, frames * _HEAD_BYTES)
+        self._iov = (_IoVec * frames)()
+        self._messages = (_MMsgHdr * frames)()
+        self.address = ctypes.addressof(self._messages)
+        begin, parts = _address(self.frames), ctypes.addressof(self._iov)
+        for index in range(frames):
+            self._iov[index] = _IoVec(begin + index * _HEAD_BYTES, 0)
+            header = self._messages[index].header
+            header.iov = parts + index * ctypes.sizeof(_IoVec)
+            header.iov_length = 1
+        #: Length of frame i stands at word 2 * i + 1
+        self.words = memoryview(self._iov).cast("B").cast("N")
+
+
 def _address(buffer: bytearray | mmap.mmap) -> int:
     return ctypes.addressof((ctypes.c_char * len(buffer)).from_buffer(buffer))
 
@@ -191,10 +215,20 @@ def _buffers() -> _ReceiveBuffers:
     return _shared_buffers
 
 
+_shared_send_buffers: _SendBuffers | None = None
+
+
+def _send_buffers() -> _SendBuffers:
+    global _shared_send_buffers
+    if _shared_send_buffers is None:
+        _shared_send_buffers = _SendBuffers(BATCH_FRAMES)
+    return _shared_send_buffers
+
+
 class AfPacketPort:
     """One interface of the current network namespace.
 
-    All ports of a process share receive buffers, so they are read from one thread.
+    All ports of a process share their buffers, so they are used from one thread.
 
     Args:
         interface: its name, e.g. "veth1".
@@ -345,6 +379,32 @@ class AfPacketPort:
             else:
                 self._send_error(error, frame)
 
+    def send_batch(self, frames: Sequence[bytes]) -> None:
+        """As `send` of each in turn, with fewer system calls."""
+        for begin in range(0, len(frames), BATCH_FRAMES):
+            batch = frames[begin : begin + BATCH_FRAMES]
+            sent = 0
+            if not self._backlog and max(map(len, batch)) <= _HEAD_BYTES:
+                sent = self._send_messages(batch)
+            # The rest: what the kernel refused, and what stood behind it
+            for frame in batch[sent:]:
+                self.send(frame)
+
+    def _send_messages(self, frames: Sequence[bytes]) -> int:
+        """Send what the kernel takes; returns how many frames that were."""
+        buffers = _send_buffers()
+        room, words = buffers.frames, buffers.words
+        at = 0
+        length_at = 1
+        for frame in frames:
+            size = len(frame)
+            room[at : at + size] = frame
+            words[length_at] = size
+            at += _HEAD_BYTES
+            length_at += 2
+        sent = _sendmmsg(self._sender.fileno(), buffers.address, len(frames), _MSG_DONTWAIT)
+        return max(int(sent), 0)
+
     def retry(self) -> None:
         """As `softswitch.ports.base.PortDriver`."""
         backlog = self._backlog
@@ -450,6 +510,14 @@ def _open(interface: str) -> socket.socket:
             f"interface {interface}: raw sockets need root or CAP_NET_RAW (try: sudo)"
         ) from None
     return opened
+
+
+def interface_mtu_bytes(interface: str) -> int:
+    """The MTU of an interface of the current network namespace. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        request = struct.pack("16si20x", interface.encode(), 0)
+        answer = fcntl.ioctl(sock.fileno(), _SIOCGIFMTU, request)
+    return int(struct.unpack_from("16si", answer)[1])
 
 
 def _switch_off_merging(sock: socket.socket, interface: str) -> None:

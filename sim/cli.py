@@ -185,6 +185,11 @@ def check(scenario: str, changes: tuple[str, ...]) -> None:
             f"  flow {flow.name}: {flow.source} -> {flow.destination}, "
             f"{size_text(flow.size_bytes)} {amount} on {flow.qps} QP"
         )
+    for each in loaded.collectives:
+        click.echo(
+            f"  collective {each.name}: {each.collective} of {size_text(each.size_bytes)} among "
+            f"{len(each.hosts)} hosts, {each.repeat} times on {each.qps} QP"
+        )
     for fault in loaded.faults:
         end = "to the end" if fault.end_ns is None else f"until {time_text(fault.end_ns)}"
         click.echo(f"  fault {fault.name}: from {time_text(fault.at_ns)} {end}")

@@ -6,9 +6,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from host.paths import EvState
+from sim.collective import RunningCollective
 from sim.faults import ActiveFault
 from sim.host_node import HostNode
 from sim.loop import EventLoop
@@ -26,10 +27,14 @@ FULL_RATE_SHARE: Final = 0.95
 SMOOTHING_SAMPLES: Final = 4
 
 
-class RateMeter:
-    """Delivered payload of all flows, sampled at equal intervals."""
+#: What delivers payload, and is measured
+Traffic: TypeAlias = RunningFlow | RunningCollective
 
-    def __init__(self, loop: EventLoop, flows: Sequence[RunningFlow], interval_ns: int) -> None:
+
+class RateMeter:
+    """Delivered payload of all flows and collectives, sampled at equal intervals."""
+
+    def __init__(self, loop: EventLoop, flows: Sequence[Traffic], interval_ns: int) -> None:
         self.interval_ns = interval_ns
         self._loop = loop
         self._flows = flows

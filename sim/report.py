@@ -47,7 +47,10 @@ def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
         f"{fabric.t1_per_plane} T1, {fabric.host_count} hosts; base RTT "
         f"{time_text(result.base_rtt_ns)}; seed {result.seed}"
     )
-    _flows(out, result)
+    if result.flows:
+        _flows(out, result)
+    if result.collectives:
+        _collectives(out, result)
     _planes(out, result)
     _frames(out, result)
     _transitions(out, result)
@@ -124,6 +127,40 @@ def _flow_row(flow: FlowResult, result: RunResult) -> tuple[str, ...]:
         str(flow.trims),
         str(flow.ecn_marked),
     )
+
+
+def _collectives(out: _Out, result: RunResult) -> None:
+    rows = []
+    for each in result.collectives[:MAX_ROWS]:
+        share = each.bus_share(result.payload_share)
+        what = [] if each.name == each.collective else [each.collective]
+        what += [each.data_type, *([each.reduce_op] if each.reduce_op else [])]
+        state = "failed" if each.failures else "yes" if each.done else "no"
+        rows.append(
+            (
+                f"{each.name} ({' '.join(what)})",
+                str(len(each.hosts)),
+                size_text(each.size_bytes),
+                str(len(each.round_ns)),
+                state,
+                time_text(sum(each.round_ns) / len(each.round_ns)) if each.round_ns else NONE,
+                rate_text(each.algorithm_bps),
+                rate_text(each.bus_bps),
+                NONE if share is None else f"{100 * share:.1f} %",
+                str(each.packets),
+                str(each.retransmissions),
+                str(each.timeouts),
+                str(each.trims),
+            )
+        )
+    out.table(
+        "collectives",
+        ("", "ranks", "size", "rounds", "done", "a round", "algbw", "busbw", "of line", "packets",
+         "resent", "timeouts", "trims"),
+        rows,
+    )  # fmt: skip
+    if len(result.collectives) > MAX_ROWS:
+        out.line(f"  … and {len(result.collectives) - MAX_ROWS} more (all of them: --json)")
 
 
 def _planes(out: _Out, result: RunResult) -> None:

@@ -55,6 +55,52 @@ class FlowResult:
 
 
 @dataclass(slots=True)
+class CollectiveResult:
+    """One collective, all of its ranks together; units and counters as of `FlowResult`.
+
+    `completion_ns`: from its start until the last round was over on all ranks; `round_ns`: the
+    rounds. `algorithm_bps`, `bus_bps`: bandwidths as nccl-tests have them, of the mean round.
+    `line_rate_bps`: of the host that has least. `wrong_elements`: elements of results (and of
+    contributions that should have been left alone) that are not what they should be. `failures`:
+    why ranks failed, by host.
+    """
+
+    name: str
+    collective: str
+    hosts: list[str]
+    size_bytes: int
+    data_type: str
+    reduce_op: str | None
+    start_ns: int
+    done: bool
+    completion_ns: int | None
+    round_ns: list[int]
+    algorithm_bps: float
+    bus_bps: float
+    line_rate_bps: int | None
+    wrong_elements: int
+    failures: dict[str, str]
+    delivered_bytes: int
+    packets: int
+    retransmissions: int
+    timeouts: int
+    trims: int
+    refusals: int
+    probes: int
+    ecn_marked: int
+    duplicates: int
+    sacks: int
+    nacks: int
+    delivered_samples: list[int]
+
+    def bus_share(self, payload_share: float) -> float | None:
+        """Bus bandwidth over what payload can have of the line rate; None without a rate."""
+        if self.line_rate_bps is None:
+            return None
+        return self.bus_bps / (self.line_rate_bps * payload_share)
+
+
+@dataclass(slots=True)
 class RunResult:
     """A whole run. Frames are counted at NICs: sent + duplicated = received + lost + in flight."""
 
@@ -64,6 +110,7 @@ class RunResult:
     now_ns: int
     done_ns: int | None
     flows: list[FlowResult]
+    collectives: list[CollectiveResult]
     jain: dict[str, float]
     plane_bytes: list[int]
     sent: int
@@ -92,15 +139,23 @@ class RunResult:
 
     @property
     def total(self) -> dict[str, int]:
-        """Sums over flows."""
+        """Sums over flows and collectives."""
         names = ("packets", "retransmissions", "timeouts", "trims", "refusals", "probes")
-        return {name: sum(getattr(flow, name) for flow in self.flows) for name in names}
+        everything = [*self.flows, *self.collectives]
+        return {name: sum(getattr(each, name) for each in everything) for name in names}
 
     def flow(self, name: str) -> FlowResult:
         """A flow by its name. Raises KeyError."""
         for flow in self.flows:
             if flow.name == name:
                 return flow
+        raise KeyError(name)
+
+    def collective(self, name: str) -> CollectiveResult:
+        """A collective by its name. Raises KeyError."""
+        for collective in self.collectives:
+            if collective.name == name:
+                return collective
         raise KeyError(name)
 
     def fault(self, name: str) -> FaultEffect:

@@ -12,19 +12,23 @@ from typing import Any, Final
 from host.nic import QpEvEvent
 from host.paths.base import EvEvent
 from sim.capture import Capture
+from sim.collective import RunningCollective
 from sim.endpoints import make_profiles, nic_changes
 from sim.faults import activate
 from sim.host_node import HostNode
 from sim.loop import EventLoop
-from sim.measure import EvTransition, FaultWatch, RateMeter
+from sim.measure import EvTransition, FaultWatch, RateMeter, Traffic
 from sim.network import Network
-from sim.result import FlowResult, RunResult, jain_index
+from sim.result import CollectiveResult, FlowResult, RunResult, jain_index
 from sim.timing import base_rtt_ns, line_rate_bps, payload_share
 from sim.traffic import RunningFlow
 from topologies.scenario import Scenario
 
 #: Events between two looks at the progress
 _EVENTS_PER_LOOK: Final = 20_000
+#: A run without a duration ends when for so long nothing was delivered and nothing posted; all
+#: retries of the longest usual timeouts take less
+STUCK_NS: Final = 10 * 10**9
 #: EV transitions that are kept one by one; all are counted
 MAX_EV_TRANSITIONS: Final = 10_000
 
@@ -56,9 +60,13 @@ class Simulation:
             capture=self.capture,
         )
         self.flows = [RunningFlow(flow, self.network, self.loop.at) for flow in scenario.flows]
-        for flow in self.flows:
-            flow.on_done = self._flow_done
-        self.meter = RateMeter(self.loop, self.flows, scenario.interval_ns)
+        self.collectives = [
+            RunningCollective(item, self.network, self.loop) for item in scenario.collectives
+        ]
+        self.traffic: list[Traffic] = [*self.flows, *self.collectives]
+        for each in self.traffic:
+            each.on_done = self._traffic_done
+        self.meter = RateMeter(self.loop, self.traffic, scenario.interval_ns)
         self.watches = [
             FaultWatch(activate(fault, self.network), self.network) for fault in scenario.faults
         ]
@@ -67,14 +75,14 @@ class Simulation:
             self.loop.at(fault.at_ns, _begin, watch)
             if fault.end_ns is not None:
                 self.loop.at(fault.end_ns, _end, watch)
-        self._left = len(self.flows)
+        self._left = len(self.traffic)
         self._done_ns: int | None = None
         self.transitions: list[EvTransition] = []
         self.transition_counts: Counter[str] = Counter()
         self.nic_events: Counter[str] = Counter()
         self.build_s = time.perf_counter() - started
 
-    def _flow_done(self, _flow: RunningFlow) -> None:
+    def _traffic_done(self, _: object) -> None:
         self._left -= 1
         if not self._left:
             self._done_ns = self.loop.now_ns
@@ -85,14 +93,22 @@ class Simulation:
         """Run to the end. Raises StandstillError where time does not pass."""
         cpu = time.process_time()
         wall = time.perf_counter()
-        totals = [flow.total_bytes() for flow in self.flows]
+        totals = [each.total_bytes() for each in self.traffic]
         total = sum(each for each in totals if each is not None) if None not in totals else None
-        while not self.loop.run(self.scenario.duration_ns, _EVENTS_PER_LOOK):
+        moved = (0, 0)
+        moved_ns = self.loop.now_ns
+        while not self._is_over():
+            ended = self.loop.run(self.scenario.duration_ns, _EVENTS_PER_LOOK)
             self._collect_events()
+            delivered = sum(each.delivered_bytes() for each in self.traffic)
             if progress is not None:
-                delivered = sum(flow.delivered_bytes() for flow in self.flows)
                 progress(delivered, total, self.loop.now_ns)
-            if self._is_idle():
+            if ended:
+                break
+            now_moved = delivered, sum(each.posted_messages() for each in self.traffic)
+            if now_moved != moved:
+                moved, moved_ns = now_moved, self.loop.now_ns
+            elif self._is_stuck(moved_ns):
                 break
         self._collect_events()
         self.transitions.sort(key=lambda each: each.now_ns)
@@ -103,11 +119,17 @@ class Simulation:
             self.capture.close()
         return self._result(time.process_time() - cpu, time.perf_counter() - wall)
 
-    def _is_idle(self) -> bool:
-        """Nothing but measuring is left to happen (and no duration says to wait)."""
-        return self.scenario.duration_ns is None and all(
-            self.meter.is_event(event[2]) for event in self.loop.heap
-        )
+    def _is_over(self) -> bool:
+        """All traffic is done, and no duration says to go on."""
+        return self._done_ns is not None and self.scenario.stop_with_traffic
+
+    def _is_stuck(self, moved_ns: int) -> bool:
+        """No duration says when to end, and nothing moves any more."""
+        if self.scenario.duration_ns is not None:
+            return False
+        if self.loop.now_ns - moved_ns > STUCK_NS:
+            return True
+        return all(self.meter.is_event(event[2]) for event in self.loop.heap)
 
     # --- events of NICs ---
 
@@ -148,7 +170,12 @@ class Simulation:
         scenario, network = self.scenario, self.network
         flows = [
             self._flow_result(flow, samples)
-            for flow, samples in zip(self.flows, self.meter.samples, strict=True)
+            for flow, samples in zip(self.flows, self.meter.samples, strict=False)
+        ]
+        of_collectives = self.meter.samples[len(flows) :]
+        collectives = [
+            _collective_result(each, samples)
+            for each, samples in zip(self.collectives, of_collectives, strict=True)
         ]
         plane_bytes = [0] * scenario.fabric.planes
         drops: Counter[str] = Counter()
@@ -157,8 +184,8 @@ class Simulation:
                 plane_bytes[plane] += size
             drops.update(host.nic.drops)
         account = network.account()
-        first = scenario.flows[0]
         fabric = scenario.fabric
+        source, destination = _first_pair(scenario)
         return RunResult(
             scenario=scenario.name,
             description=scenario.description,
@@ -166,6 +193,7 @@ class Simulation:
             now_ns=self.loop.now_ns,
             done_ns=self._done_ns,
             flows=flows,
+            collectives=collectives,
             jain={
                 group: jain_index([flow.goodput_bps for flow in flows if flow.group == group])
                 for group in dict.fromkeys(flow.group for flow in flows)
@@ -185,9 +213,7 @@ class Simulation:
             transition_counts=dict(sorted(self.transition_counts.items())),
             nic_events=dict(sorted(self.nic_events.items())),
             faults=[watch.effect for watch in self.watches],
-            base_rtt_ns=base_rtt_ns(
-                fabric, fabric.host(first.source), fabric.host(first.destination)
-            ),
+            base_rtt_ns=base_rtt_ns(fabric, fabric.host(source), fabric.host(destination)),
             payload_share=payload_share(fabric),
             interval_ns=self.meter.interval_ns,
             delivered_bytes=self.meter.delivered(),
@@ -240,6 +266,52 @@ class Simulation:
             nacks=receiving["nacks"],
             delivered_samples=[0, *samples],
         )
+
+
+def _first_pair(scenario: Scenario) -> tuple[str, str]:
+    """Hosts of which the first writes to the second: those of the first flow, if there is one."""
+    if scenario.flows:
+        return scenario.flows[0].source, scenario.flows[0].destination
+    hosts = scenario.collectives[0].hosts
+    return hosts[0], hosts[1 % len(hosts)]
+
+
+def _collective_result(running: RunningCollective, samples: array[int]) -> CollectiveResult:
+    item = running.item
+    fabric = running.network.fabric
+    rates = [line_rate_bps(fabric, fabric.host(name)) for name in item.hosts]
+    sending, receiving = running.totals()
+    algorithm_bps, bus_bps = running.bandwidths_bps()
+    rounds = running.round_ns
+    return CollectiveResult(
+        name=item.name,
+        collective=item.collective,
+        hosts=list(item.hosts),
+        size_bytes=running.moved_bytes,
+        data_type=item.data_type,
+        reduce_op=item.reduce_op if running.spec.kind.reduces else None,
+        start_ns=item.start_ns,
+        done=running.is_done,
+        completion_ns=sum(rounds) if running.is_done and rounds else None,
+        round_ns=rounds,
+        algorithm_bps=algorithm_bps,
+        bus_bps=bus_bps,
+        line_rate_bps=min((rate for rate in rates if rate is not None), default=None),
+        wrong_elements=running.wrong_elements,
+        failures=running.failures,
+        delivered_bytes=running.delivered_bytes(),
+        packets=sending["packets"],
+        retransmissions=sending["retransmissions"],
+        timeouts=sending["timeouts"],
+        trims=sending["trims"],
+        refusals=sending["refusals"],
+        probes=sending["probes"],
+        ecn_marked=receiving["ecn_marked"],
+        duplicates=receiving["duplicates"],
+        sacks=receiving["sacks"],
+        nacks=receiving["nacks"],
+        delivered_samples=[0, *samples],
+    )
 
 
 def _begin(now_ns: int, watch: FaultWatch, _b: Any) -> None:

@@ -189,6 +189,10 @@ class RunningFlow:
                 total += responder.stats.payload_bytes
         return total
 
+    def posted_messages(self) -> int:
+        """Messages posted so far."""
+        return sum(channel.posted for channel in self.channels)
+
     def total_bytes(self) -> int | None:
         """What it will have written at its end; None where time ends it."""
         return self.flow.total_bytes

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from sim.result import FlowResult, RunResult, jain_index
 from topologies.model import Fabric
-from topologies.scenario import Expectations, FaultExpectation, FlowExpectation, Scenario
+from topologies.scenario import (
+    CollectiveExpectation,
+    Expectations,
+    FaultExpectation,
+    FlowExpectation,
+    Scenario,
+)
 from topologies.units import delay_text
 
 
@@ -16,6 +22,7 @@ def failures(scenario: Scenario, result: RunResult) -> list[str]:
         *_always(result),
         *_complete(scenario.expect, result),
         *(line for each in scenario.expect.flows for line in _flows(each, scenario.fabric, result)),
+        *(line for each in scenario.expect.collectives for line in _collectives(each, result)),
         *(line for each in scenario.expect.faults for line in _faults(each, result)),
         *_numbers(scenario.expect, result),
     ]
@@ -27,6 +34,9 @@ def _always(result: RunResult) -> Iterator[str]:
             yield f"{flow.name}: {flow.wrong_bytes} bytes of memory are wrong"
         for problem, count in flow.problems.items():
             yield f"{flow.name}: {problem}: {count}"
+    for collective in result.collectives:
+        if collective.wrong_elements:
+            yield f"{collective.name}: {collective.wrong_elements} elements are wrong"
     if result.unaccounted:
         yield f"{result.unaccounted} frames are unaccounted for"
 
@@ -43,6 +53,44 @@ def _complete(expect: Expectations, result: RunResult) -> Iterator[str]:
         elif expect.complete and not flow.done:
             total = "" if flow.total_bytes is None else f" of {flow.total_bytes}"
             yield f"{flow.name}: not complete at the end: {flow.completed_bytes}{total} bytes"
+
+    failing = {
+        name for each in expect.collectives if each.status == "error" for name in each.collectives
+    }
+    for collective in result.collectives:
+        if collective.name in failing:
+            succeeded = [host for host in collective.hosts if host not in collective.failures]
+            if succeeded:
+                yield f"{collective.name}: no error on {', '.join(succeeded)}, expected one"
+        elif collective.failures:
+            host, why = next(iter(collective.failures.items()))
+            ranks = len(collective.failures)
+            yield f"{collective.name}: failed on {ranks} ranks, on {host} because of {why}"
+        elif expect.complete and not collective.done:
+            yield f"{collective.name}: not complete at the end: {len(collective.round_ns)} rounds"
+
+
+def _collectives(expect: CollectiveExpectation, result: RunResult) -> Iterator[str]:
+    for each in result.collectives:
+        if each.name not in expect.collectives:
+            continue
+        most_ns = expect.completion_max_ns
+        if most_ns is not None and (each.completion_ns is None or each.completion_ns > most_ns):
+            took = "never" if each.completion_ns is None else f"in {delay_text(each.completion_ns)}"
+            yield f"{each.name}: complete {took}, expected {delay_text(most_ns)}"
+        low = expect.bus_bandwidth_min_bps
+        if low is not None and each.bus_bps < low:
+            yield (
+                f"{each.name}: bus bandwidth {each.bus_bps / 1e9:.2f} Gb/s, "
+                f"expected {low / 1e9:.2f}"
+            )
+        if expect.bus_share_min is not None:
+            share = each.bus_share(result.payload_share)
+            if share is None or share < expect.bus_share_min:
+                yield (
+                    f"{each.name}: bus bandwidth is {_percent(share)} of the line rate for "
+                    f"payload, expected {_percent(expect.bus_share_min)}"
+                )
 
 
 def _flows(expect: FlowExpectation, fabric: Fabric, result: RunResult) -> Iterator[str]:

@@ -11,6 +11,7 @@ one line on stderr.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.metadata
 import logging
 import logging.handlers
@@ -30,7 +31,8 @@ from softswitch.ports.base import PortError
 from softswitch.ports.pcap import PortCapture
 from softswitch.program import Program, UnsupportedProgram, load_program
 from softswitch.runtime import Runtime, format_summary
-from softswitch.switch import Switch
+from softswitch.switch import Switch, SwitchError
+from softswitch.traffic_manager import TrafficManagerError
 from softswitch.units import format_rate, parse_rate
 
 log = logging.getLogger("softswitch")
@@ -61,13 +63,13 @@ _UNUSED: Final = {
     "max_l1_entries": "multicast groups are limited by --max-mc-groups only",
     "max_l2_entries": "multicast groups are limited by --max-mc-groups only",
     "log_flush": "log files are always flushed",
+    "nanolog": "there is no nanomsg event log; see --log-console and --pcap",
 }
 # And those that ask for something that would not happen.
 _REFUSED: Final = {
     "use_files": "packets come from interfaces; write a capture to one with tcpreplay",
     "packet_in": "there is no nanomsg packet interface",
     "dp_grpc_server_addr": "there is no packet interface over gRPC",
-    "nanolog": "there is no nanomsg event log; use --log-file",
     "debugger": "there is no debugger",
     "debugger_addr": "there is no debugger",
     "restore_state": "state is not saved; a controller installs it",
@@ -222,7 +224,12 @@ def _print_json_version(ctx: click.Context, _param: click.Parameter, value: bool
     "INTERFACE_out.pcap in a directory (default: the current one).",
 )
 @click.option("--log-console", is_flag=True, help="Log to stdout.")
-@click.option("--log-file", type=_FILE, help="Log to a file.")
+@click.option(
+    "--log-file",
+    type=_FILE,
+    metavar="NAME",
+    help="Log to the file NAME.txt (simple_switch_grpc adds the ending, too).",
+)
 @click.option(
     "-L",
     "--log-level",
@@ -504,12 +511,14 @@ def _set_up_logging(given: dict[str, Any]) -> None:
     if given["log_file"]:
         try:
             handler = logging.handlers.RotatingFileHandler(
-                given["log_file"],
+                f"{given['log_file']}.txt",
                 maxBytes=given["log_file_max_size"],
                 backupCount=given["log_file_max_files"],
             )
         except OSError as error:
-            raise click.UsageError(f"--log-file {given['log_file']}: {error.strerror}") from None
+            raise click.UsageError(
+                f"--log-file {given['log_file']} (.txt): {error.strerror}"
+            ) from None
     elif given["log_console"]:
         handler = logging.StreamHandler(sys.stdout)
     else:
@@ -562,10 +571,13 @@ def serve(options: Options) -> None:
             if options.control_socket is not None:
                 control = ControlSocket(options.control_socket, runtime)
                 cleanup.callback(control.close)
-        except (PortError, ControlError) as error:
+        except (PortError, ControlError, SwitchError, TrafficManagerError) as error:
             raise CliError(str(error)) from None
         grpc_address = _start_grpc(runtime, options, cleanup)
         _say_ready(options, grpc_address, cleanup)
+        # What is there now stays: a garbage collection, during which no packet is forwarded, need
+        # not look at it every time.
+        gc.freeze()
         runtime.run()
         stats = runtime.stats()
         _say(f"stopped: {format_summary(stats)}")

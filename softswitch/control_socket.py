@@ -44,6 +44,11 @@ from softswitch.units import parse_rate
 log = logging.getLogger(__name__)
 
 _MAX_LINE_BYTES: Final = 65_536
+_MAX_CONNECTIONS: Final = 64
+"""Descriptors are the switch's too: a client that opens connections must not use them up."""
+
+_MAX_UNREAD_BYTES: Final = 4 << 20
+"""Answers that wait for a client to read them; counters of 511 ports with 8 queues take 1 MB."""
 
 
 class ControlError(Exception):
@@ -82,9 +87,15 @@ class ControlSocket:
         accepted.setblocking(False)
         connection = _Connection(accepted)
         self._connections[accepted.fileno()] = connection
-        self._runtime.watch(accepted.fileno(), lambda: self._read(connection))
+        self._runtime.watch(accepted.fileno(), lambda: self._serve(connection))
+        if len(self._connections) > _MAX_CONNECTIONS:
+            self._reply(connection, _refusal(f"{_MAX_CONNECTIONS} clients are connected already"))
+            self._drop(connection)
 
-    def _read(self, connection: _Connection) -> None:
+    def _serve(self, connection: _Connection) -> None:
+        """A client sent something, reads again what it is sent, or hung up."""
+        if connection.unsent and not self._flush(connection):
+            return
         try:
             data = connection.socket.recv(65_536)
         except BlockingIOError:
@@ -104,17 +115,25 @@ class ControlSocket:
             self._drop(connection)
 
     def _reply(self, connection: _Connection, answer: Mapping[str, Any]) -> bool:
-        """Send an answer; False when the client does not take it and was dropped."""
-        data = json.dumps(answer).encode() + b"\n"
+        """Send an answer; False when the client does not read and was dropped."""
+        connection.unsent += json.dumps(answer).encode() + b"\n"
+        return self._flush(connection)
+
+    def _flush(self, connection: _Connection) -> bool:
+        """Send what the client takes now and keep the rest; False when it was dropped."""
         try:
-            # Answers are far smaller than the socket's buffer: a client that reads its answers
-            # never meets a full one.
-            if connection.socket.send(data) == len(data):
-                return True
+            sent = connection.socket.send(connection.unsent)
+        except BlockingIOError:
+            sent = 0
         except OSError:
-            pass
-        self._drop(connection)
-        return False
+            self._drop(connection)
+            return False
+        connection.unsent = connection.unsent[sent:]
+        if len(connection.unsent) > _MAX_UNREAD_BYTES:
+            self._drop(connection)
+            return False
+        self._runtime.watch_writable(connection.socket.fileno(), bool(connection.unsent))
+        return True
 
     def _drop(self, connection: _Connection) -> None:
         descriptor = connection.socket.fileno()
@@ -136,7 +155,7 @@ class ControlSocket:
         }
         try:
             request = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return _refusal(f"not JSON: {error}")
         if not isinstance(request, dict):
             return _refusal("not a JSON object")
@@ -191,13 +210,14 @@ class ControlSocket:
 
 
 class _Connection:
-    """One client and what it has sent of its next line."""
+    """One client, what it has sent of its next line, and the answers it has yet to read."""
 
-    __slots__ = ("buffer", "socket")
+    __slots__ = ("buffer", "socket", "unsent")
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self.buffer = b""
+        self.unsent = b""
 
 
 class ControlClient:

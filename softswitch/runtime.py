@@ -9,7 +9,6 @@ requests get their turn at any load.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import select
@@ -20,6 +19,7 @@ from typing import Final
 
 from rawsocket.af_packet import AfPacketPort
 from rawsocket.links import LinkMonitor, LinkState
+from rawsocket.timerfd import Timer
 from softswitch.fair_lock import FairLock
 from softswitch.pipeline import Pipeline
 from softswitch.ports.base import Loss, PortDriver
@@ -42,11 +42,6 @@ _TICK_NS: Final = 100_000_000
 _RETRY_S: Final = 0.001
 _SPIN_NS: Final = 20_000
 """Waits shorter than this are not worth a system call to sleep."""
-
-_CLOCK_MONOTONIC: Final = 1
-_TFD_NONBLOCK: Final = os.O_NONBLOCK
-_TFD_CLOEXEC: Final = os.O_CLOEXEC
-_TFD_TIMER_ABSTIME: Final = 1
 
 
 @dataclass(slots=True)
@@ -79,7 +74,7 @@ class Runtime:
         self._senders: dict[int, Callable[[bytes], None]] = {}
         self._handlers: dict[int, Callable[[], None]] = {}
         self._epoll = select.epoll()
-        self._timer = _Timer()
+        self._timer = Timer()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._links: LinkMonitor | None = None
         self._stopping = False
@@ -192,6 +187,11 @@ class Runtime:
         """Call `handler`, without the lock, whenever `descriptor` is readable."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, select.EPOLLIN)
+
+    def watch_writable(self, descriptor: int, wanted: bool) -> None:
+        """Call the handler of a watched descriptor when it is writable as well, or no more."""
+        events = select.EPOLLIN | select.EPOLLOUT if wanted else select.EPOLLIN
+        self._epoll.modify(descriptor, events)
 
     def unwatch(self, descriptor: int) -> None:
         """Stop watching; before the descriptor is closed."""
@@ -391,39 +391,6 @@ class Runtime:
         if kind not in self._errors and len(self._errors) < 64:
             self._errors.add(kind)
             log.error("%s (further ones of this kind are not logged)", kind, exc_info=error)
-
-
-class _Timer:
-    """A timerfd on the monotonic clock. epoll's own timeout knows only milliseconds."""
-
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self.descriptor: int = self._libc.timerfd_create(
-            _CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC
-        )
-        if self.descriptor < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
-        self._value = (ctypes.c_long * 4)()  # struct itimerspec: interval, value
-        self._set_ns = 0
-
-    def set(self, at_ns: int) -> None:
-        """Become readable at `at_ns` of the monotonic clock."""
-        if at_ns == self._set_ns:
-            return
-        self._set_ns = at_ns
-        self._value[2], self._value[3] = divmod(at_ns, 1_000_000_000)
-        self._libc.timerfd_settime(self.descriptor, _TFD_TIMER_ABSTIME, self._value, None)
-
-    def clear(self) -> None:
-        """Become unreadable again."""
-        self._set_ns = 0
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.descriptor, 8)
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        os.close(self.descriptor)
 
 
 def format_summary(stats: SwitchStats) -> str:

@@ -24,12 +24,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from softswitch.units import MAX_RATE_BPS, format_rate
+
 WIRE_OVERHEAD_BYTES: Final = 24
 """Preamble and start delimiter (8), frame check sequence (4), inter-frame gap (12); IEEE 802.3."""
 
 DEFAULT_DEPTH_PACKETS: Final = 100_000
 DEFAULT_DEPTH_BYTES: Final = 1 << 30
 """Deep on purpose: programs that police their own queues must never lose a packet here."""
+
+MAX_DEPTH: Final = 1 << 62
+"""Packets or bytes, beyond any memory; see `MAX_RATE_BPS` for the reason."""
 
 QUEUE_FULL_PACKETS: Final = "queue_full_packets"
 QUEUE_FULL_BYTES: Final = "queue_full_bytes"
@@ -407,9 +412,15 @@ def _check_rate(rate_bps: int | None) -> None:
         raise TrafficManagerError(
             f"link rate: {rate_bps} bit/s is not a positive number (None = unlimited)"
         )
+    if rate_bps is not None and rate_bps > MAX_RATE_BPS:
+        raise TrafficManagerError(
+            f"link rate: more than {format_rate(MAX_RATE_BPS)} (None = unlimited)"
+        )
 
 
 def _check_depth(unit: str, depth: int) -> int:
     if depth < 0:
         raise TrafficManagerError(f"queue depth: {depth} {unit} is negative")
+    if depth > MAX_DEPTH:
+        raise TrafficManagerError(f"queue depth: more than {MAX_DEPTH} {unit}")
     return depth

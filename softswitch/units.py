@@ -12,6 +12,9 @@ _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMgGtT]?)(?:bps|bit/s|bit)?")
 
 UNLIMITED: Final = "unlimited"
 
+MAX_RATE_BPS: Final = 10**15
+"""A petabit per second, beyond any link: what is reported stays a number for any JSON reader."""
+
 
 def parse_rate(text: str) -> int | None:
     """Return bits per second of "10Gbps", "2.5 Mbit/s", "125000"; None for "unlimited".
@@ -25,11 +28,11 @@ def parse_rate(text: str) -> int | None:
     match = _RATE.fullmatch(cleaned)
     if match is not None:
         rate_bps = Decimal(match[1]) * _FACTORS[match[2].lower()]
-        if rate_bps == rate_bps.to_integral_value() and rate_bps > 0:
+        if rate_bps == rate_bps.to_integral_value() and 0 < rate_bps <= MAX_RATE_BPS:
             return int(rate_bps)
     raise ValueError(
         f"rate '{text}': want a positive whole number of bits per second, "
-        'as in 10Gbps, 2.5Mbps, 125000, or "unlimited"'
+        'as in 10Gbps, 2.5Mbps, 125000, at most 1000Tbps, or "unlimited"'
     )
 
 

@@ -109,11 +109,12 @@ def find_topology(name_or_path: str) -> Path:
     Raises TopologyFileError where there is neither.
     """
     path = Path(name_or_path)
-    if path.exists():
+    if path.is_file():
         return path
     ready = ready_topologies()
     if name_or_path not in ready:
+        problem = "is a directory" if name_or_path and path.is_dir() else "no such file"
         raise TopologyFileError(
-            [f"{name_or_path}: no such file; ready topologies are {', '.join(ready)}"]
+            [f"{name_or_path or repr('')}: {problem}; ready topologies are {', '.join(ready)}"]
         )
     return ready[name_or_path]

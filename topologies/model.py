@@ -29,6 +29,7 @@ from topologies.traffic_class import DEFAULT_TRAFFIC_CLASSES, TrafficClasses
 #: The v1model target: 9-bit ports, the last of which is its drop port
 TARGET_DROP_PORT = 511
 TARGET_PORTS = TARGET_DROP_PORT
+MAX_TCP_PORT = 65535
 
 
 class TopologyError(ValueError):
@@ -394,9 +395,18 @@ class Fabric:
     # --- control plane ---
 
     def grpc_address(self, switch: Switch) -> str:
-        """Where a switch listens unless told otherwise: the base port plus its ordinal."""
+        """Where a switch listens unless told otherwise: the base port plus its ordinal.
+
+        Raises TopologyError where that is no port: the fabric has too many switches behind it.
+        """
+        port = self.grpc.base_port + switch.ordinal
+        if port > MAX_TCP_PORT:
+            raise TopologyError(
+                f"grpc.base_port: {self.grpc.base_port} leaves no TCP port for {switch.name}, "
+                f"which would have {port}; choose a lower one, or name the addresses"
+            )
         host = f"[{self.grpc.host}]" if ":" in self.grpc.host else self.grpc.host
-        return f"{host}:{self.grpc.base_port + switch.ordinal}"
+        return f"{host}:{port}"
 
     def check_target(self) -> None:
         """Raises TopologyError where a switch needs a port that the v1model target cannot have."""

@@ -1,4 +1,4 @@
-"""A scenario: a fabric, the flows on it, what goes wrong and when, and what must come of it.
+"""A scenario: a fabric, what its hosts send, what goes wrong and when, what must come of it.
 
 Everything is resolved: hosts, links and switches exist in the fabric, patterns are lists of names,
 a fault that happens five times is five faults. The same scenario can run in virtual and in real
@@ -38,6 +38,30 @@ class Flow:
     def total_bytes(self) -> int | None:
         """Payload of all messages; None where time ends them."""
         return None if self.until_ns is not None else self.size_bytes * self.repeat * self.qps
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective (by its name in `host.collectives`) whose rank i is host i of `hosts`.
+
+    `size_bytes` is that of the whole vector, as nccl-tests count it. `qps` queue pairs join each
+    two ranks that write to each other; `repeat` rounds, one after the other. `chunk_bytes` None:
+    and `depth` None: after the size.
+    """
+
+    name: str
+    collective: str
+    hosts: tuple[str, ...]
+    size_bytes: int
+    start_ns: int = 0
+    repeat: int = 1
+    data_type: str = "float32"
+    reduce_op: str = "sum"
+    root: int = 0
+    in_place: bool = False
+    chunk_bytes: int | None = None
+    depth: int | None = None
+    qps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +178,18 @@ class FlowExpectation:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectiveExpectation:
+    """What collectives (by name) must have reached; None: no matter."""
+
+    collectives: tuple[str, ...]
+    pattern: str = "*"
+    status: str = "success"
+    completion_max_ns: int | None = None
+    bus_bandwidth_min_bps: int | None = None
+    bus_share_min: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FaultExpectation:
     """What faults (by name) may have done; None: no matter."""
 
@@ -172,6 +208,7 @@ class Expectations:
 
     complete: bool = True
     flows: tuple[FlowExpectation, ...] = ()
+    collectives: tuple[CollectiveExpectation, ...] = ()
     faults: tuple[FaultExpectation, ...] = ()
     plane_share_within: float | None = None
     lost_max: int | None = None
@@ -203,6 +240,7 @@ class Scenario:
     flows: tuple[Flow, ...]
     description: str = ""
     seed: int = 0
+    collectives: tuple[Collective, ...] = ()
     faults: tuple[Fault, ...] = ()
     endpoint: Endpoint = field(default_factory=Endpoint)
     duration_ns: int | None = None

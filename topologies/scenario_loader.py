@@ -262,9 +262,13 @@ class _Resolver:
     def scenario(self) -> Scenario:
         """Everything. Raises ScenarioFileError."""
         checked = self.checked
-        flows = tuple(self._flows())
+        flows, collectives = self._traffic()
         faults = tuple(self._faults())
-        expect = self._expectations([flow.name for flow in flows], [fault.name for fault in faults])
+        expect = self._expectations(
+            [flow.name for flow in flows],
+            [collective.name for collective in collectives],
+            [fault.name for fault in faults],
+        )
         endpoint = self._endpoint()
         if self.problems:
             raise ScenarioFileError(self.problems)
@@ -272,6 +276,7 @@ class _Resolver:
             name=checked.name or self.default_name,
             fabric=self.fabric,
             flows=flows,
+            collectives=collectives,
             description=checked.description,
             seed=self.seed,
             faults=faults,
@@ -398,7 +403,9 @@ class _Resolver:
 
     # --- traffic ---
 
-    def _flows(self) -> Iterator[model.Flow]:
+    def _traffic(self) -> tuple[tuple[model.Flow, ...], tuple[model.Collective, ...]]:
+        flows: list[model.Flow] = []
+        collectives: list[model.Collective] = []
         taken: set[str] = set()
         for number, item in enumerate(self.checked.traffic):
             kind, section = item.chosen()
@@ -408,20 +415,71 @@ class _Resolver:
                 "incast": self._incast,
                 "permutation": self._permutation,
             }
-            group = section.name or kind
+            plain = section.op if kind == "collective" else kind
+            group = section.name or plain
             if section.name is None:
-                names = (f"{kind}{'' if n == 0 else n + 1}" for n in count())
+                names = (f"{plain}{'' if n == 0 else n + 1}" for n in count())
                 group = next(name for name in names if name not in taken)
-            pairs = list(makers[kind](section, location))
             if group in taken:
                 self._complain((*location, "name"), f"{group!r} is a name already taken")
             taken.add(group)
-            for source, destination in pairs:
+            if kind == "collective":
+                collectives.extend(self._collective(section, group, location))
+                continue
+            for source, destination in makers[kind](section, location):
                 single = kind == "transfer" and section.name is not None
-                yield self._flow(
-                    section, group if single else f"{group}-{source}-{destination}",
-                    group, source, destination,
-                )  # fmt: skip
+                name = group if single else f"{group}-{source}-{destination}"
+                flows.append(self._flow(section, name, group, source, destination))
+        return tuple(flows), tuple(collectives)
+
+    def _collective(
+        self, section: schema.CollectiveSection, name: str, location: Location
+    ) -> Iterator[model.Collective]:
+        if section.hosts is not None:
+            found = [
+                self._host(each, (*location, "hosts", index))
+                for index, each in enumerate(section.hosts)
+            ]
+            hosts = [host.name for host in found if host is not None]
+            if len(hosts) < len(section.hosts):
+                return
+            for index, each in enumerate(hosts):
+                if each in hosts[:index]:
+                    self._complain((*location, "hosts", index), f"{each} stands there twice")
+                    return
+        else:
+            ordered = list(self.fabric.hosts())
+            if section.order == "spread":
+                ordered.sort(key=lambda host: (host.id.downlink, host.id.t0))
+            ranks = len(ordered) if section.ranks is None else section.ranks
+            if ranks > len(ordered):
+                self._complain(
+                    (*location, "ranks"),
+                    f"{ranks} is too large: {self.fabric.name} has {len(ordered)} hosts",
+                )
+                return
+            hosts = [host.name for host in ordered[:ranks]]
+        if section.root >= len(hosts):
+            self._complain(
+                (*location, "root"),
+                f"{section.root} does not fit: there are ranks 0..{len(hosts) - 1}",
+            )
+            return
+        yield model.Collective(
+            name=name,
+            collective=section.op,
+            hosts=tuple(hosts),
+            size_bytes=section.size,
+            start_ns=section.start,
+            repeat=section.repeat,
+            data_type=section.dtype,
+            reduce_op=section.reduce,
+            root=section.root,
+            in_place=section.in_place,
+            chunk_bytes=section.chunk,
+            depth=section.depth,
+            qps=section.qps,
+        )
 
     @staticmethod
     def _flow(
@@ -651,7 +709,9 @@ class _Resolver:
 
     # --- expectations and endpoints ---
 
-    def _expectations(self, flows: Sequence[str], faults: Sequence[str]) -> model.Expectations:
+    def _expectations(
+        self, flows: Sequence[str], collectives: Sequence[str], faults: Sequence[str]
+    ) -> model.Expectations:
         expect = self.checked.expect
         of_flows = []
         for index, section in enumerate(expect.flows):
@@ -666,6 +726,21 @@ class _Resolver:
                     total_share_min=section.total_share_min,
                     completion_max_ns=section.completion_max,
                     jain_min=section.jain_min,
+                )
+            )
+        of_collectives = []
+        for index, each in enumerate(expect.collectives):
+            at = ("expect", "collectives", index, "collective")
+            of_collectives.append(
+                model.CollectiveExpectation(
+                    collectives=tuple(
+                        self._matching(each.collective, collectives, "collective", at)
+                    ),
+                    pattern=each.collective,
+                    status=each.status,
+                    completion_max_ns=each.completion_max,
+                    bus_bandwidth_min_bps=each.bus_bandwidth_min,
+                    bus_share_min=each.bus_share_min,
                 )
             )
         of_faults = []
@@ -685,6 +760,7 @@ class _Resolver:
         return model.Expectations(
             complete=expect.complete,
             flows=tuple(of_flows),
+            collectives=tuple(of_collectives),
             faults=tuple(of_faults),
             plane_share_within=expect.plane_share_within,
             lost_max=expect.lost_max,

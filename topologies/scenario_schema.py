@@ -19,6 +19,10 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 Count = Annotated[int, Field(ge=1)]
 Operation = Literal["write", "write_imm"]
+#: The names in `host.collectives`
+CollectiveName = Literal[
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-recv", "broadcast"
+]
 
 
 class OneOf(Section):
@@ -112,12 +116,64 @@ class PermutationSection(FlowSection):
     )
 
 
+class CollectiveSection(Section):
+    """A collective of hosts, each of which is a rank; its result is checked."""
+
+    name: Name | None = Field(default=None, description="In reports; default: its op")
+    op: CollectiveName = Field(description="Which collective")
+    size: Size = Field(
+        description="Of the whole vector, with a block of each rank where there are blocks"
+    )
+    hosts: list[str] | None = Field(
+        default=None, min_length=1, description="The ranks, in order; default: all hosts"
+    )
+    ranks: Count | None = Field(
+        default=None, description="In place of hosts: so many hosts, the first in `order`"
+    )
+    order: Literal["racks", "spread"] = Field(
+        default="racks",
+        description="Of hosts that are not named. racks: T0 by T0; spread: one of each T0 in turn,"
+        " so that neighbours of a ring are in different racks",
+    )
+    start: Delay = Field(default=0, description="When all ranks begin")
+    repeat: Count = Field(default=1, description="Rounds, one after the other")
+    dtype: Literal["int32", "int64", "float32"] = Field(
+        default="float32", description="Of the elements"
+    )
+    reduce: Literal["sum", "min", "max"] = Field(
+        default="sum", description="Of all-reduce and reduce-scatter"
+    )
+    root: int = Field(default=0, ge=0, description="The rank that broadcasts")
+    in_place: bool = Field(default=False, description="Result and contribution in one buffer")
+    chunk: Size | None = Field(
+        default=None, description="What is sent on at a time; default: after the size"
+    )
+    depth: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="Chunks of a reduction on their way in each step; default: of 1 MiB",
+    )
+    qps: int = Field(default=1, ge=1, le=256, description="Queue pairs of each two ranks")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.hosts is not None and self.ranks is not None:
+            raise ValueError("hosts and ranks say the same thing; give one of them")
+        if self.in_place and self.op == "send-recv":
+            raise ValueError("in_place: send-recv needs two buffers")
+        if self.chunk == 0:
+            raise ValueError("chunk: a chunk has at least 1B")
+        return self
+
+
 class TrafficItem(OneOf):
     """One item of the traffic: what it is, and its fields."""
 
     transfer: TransferSection | None = None
     incast: IncastSection | None = None
     permutation: PermutationSection | None = None
+    collective: CollectiveSection | None = None
 
 
 # --- faults ------------------------------------------------------------------------------------
@@ -291,6 +347,23 @@ class FlowExpectation(Section):
     jain_min: Share | None = Field(default=None, description="Jain's index of their goodputs")
 
 
+class CollectiveExpectation(Section):
+    """What collectives must have reached; of all of them unless `collective` says which."""
+
+    collective: str = Field(default="*", description="Name of a collective, or a pattern")
+    status: Literal["success", "error"] = Field(
+        default="success", description="error: it must fail on every rank"
+    )
+    completion_max: Delay | None = Field(default=None, description="From start, of all rounds")
+    bus_bandwidth_min: Rate | None = Field(
+        default=None, description="Bus bandwidth as nccl-tests have it, over all rounds"
+    )
+    bus_share_min: Share | None = Field(
+        default=None,
+        description="The same, as a share of the least rank's line rate for payload",
+    )
+
+
 class FaultExpectation(Section):
     """What a fault may have done."""
 
@@ -317,6 +390,9 @@ class ExpectSection(Section):
         default=True, description="Every work request completes, with success unless flows say so"
     )
     flows: list[FlowExpectation] = Field(default_factory=list, description="Of flows")
+    collectives: list[CollectiveExpectation] = Field(
+        default_factory=list, description="Of collectives"
+    )
     faults: list[FaultExpectation] = Field(default_factory=list, description="Of faults")
     plane_share_within: Share | None = Field(
         default=None,

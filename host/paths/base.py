@@ -92,8 +92,16 @@ class ReverseEvs(Protocol):
         """The plane (= port) of an EV that `select` or `next_probe` gave."""
         ...
 
+    def answers_on(self, plane: int) -> None:
+        """Answers of responders leave on a plane: its EV is to be kept known good."""
+        ...
+
     def refresh(self, ev: int, now_ns: int) -> None:
         """A packet of ours on `ev` was answered: the EV is good."""
+        ...
+
+    def heard(self, ev: int) -> None:
+        """Data of the peer came in on `ev`, which names the same cables in this direction."""
         ...
 
     def set_plane_up(self, plane: int, up: bool, now_ns: int) -> None:

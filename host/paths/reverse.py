@@ -34,10 +34,15 @@ class _PlaneEv:
 class ReverseEvSet:
     """A `ReverseEvs` that keeps its EVs known good.
 
-    An EV is taken over from every data SACK. A plane from which control packets leave and of which
-    no SACK has told for `probe_interval_ns` (a base RTT) has its EV probed; one probe an interval
-    goes out to a peer, the planes taking turns. A plane whose probe is not answered is avoided
-    where another one has room, until one of its EVs is answered.
+    An EV is taken over from every data SACK. Where none has told yet, or the EV in use is doubted,
+    the EV of data that comes in stands in: in the addressing plan an EV names the same cables in
+    both directions, and those just carried a packet.
+
+    A plane on which answers of a responder leave and of which no SACK has told for
+    `probe_interval_ns` (a base RTT) has its EV probed; one probe an interval goes out to a peer,
+    the planes taking turns. Endpoint operations are no such answers: the response to a probe would
+    draw another probe, for ever. A plane whose probe is not answered is avoided where another one
+    has room, until one of its EVs is answered.
     """
 
     __slots__ = (
@@ -51,7 +56,6 @@ class ReverseEvSet:
         "_present",
         "_up",
         "_used",
-        "_used_since_ns",
     )
 
     def __init__(self, universe: EvUniverse, *, rng: random.Random, probe_interval_ns: int) -> None:
@@ -69,7 +73,7 @@ class ReverseEvSet:
         #: Planes whose EV did not answer
         self._doubted = 0
         self._last_plane = MAX_PLANES - 1
-        #: Planes that control packets left on since their last probe
+        #: Planes that answers left on since their last probe
         self._used = 0
         self._last_probe_ns: int | None = None
         #: Planes with a probe out
@@ -85,10 +89,13 @@ class ReverseEvSet:
         ahead = room >> last << last or room
         bit = ahead & -ahead
         self._last_plane = plane = bit.bit_length() - 1
-        self._used |= bit
         chosen = self._planes[plane]
         assert chosen is not None
         return chosen.ev
+
+    def answers_on(self, plane: int) -> None:
+        """Answers of a responder leave on a plane: its EV is to be kept known good."""
+        self._used |= 1 << plane
 
     def plane_of(self, ev: int) -> int:
         """The plane of an EV of the universe. Raises KeyError for another one."""
@@ -110,6 +117,16 @@ class ReverseEvSet:
         bit = ~(1 << plane)
         self._doubted &= bit
         self._out &= bit
+
+    def heard(self, ev: int) -> None:
+        """Data of the peer came in on `ev`; others' EVs are passed over."""
+        plane = self._plane_of.get(ev)
+        if plane is None:
+            return
+        entry = self._planes[plane]
+        assert entry is not None
+        if entry.refreshed_ns < 0 or self._doubted >> plane & 1:
+            entry.ev = ev
 
     def set_plane_up(self, plane: int, up: bool, now_ns: int) -> None:
         """As EvSelector.set_plane_up."""

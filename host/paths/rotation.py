@@ -33,8 +33,11 @@ _ROW_ORDERS = 64
 def _first_of(order: Sequence[int]) -> bytes:
     """By a mask of planes: the one of them that stands first in `order`."""
     table = bytearray(1 << MAX_PLANES)
-    for mask in range(1, 1 << MAX_PLANES):
-        table[mask] = next(plane for plane in order if mask >> plane & 1)
+    # What stands further ahead overwrites what stands behind it
+    for plane in reversed(order):
+        bit = 1 << plane
+        for high in range(bit, 1 << MAX_PLANES, 2 * bit):
+            table[high : high + bit] = bytes((plane,)) * bit
     return bytes(table)
 
 

@@ -112,7 +112,13 @@ class FixedReverseEvs:
         """The plane of an EV."""
         return plane_of_ev(ev)
 
+    def answers_on(self, plane: int) -> None:
+        """No reaction."""
+
     def refresh(self, ev: int, now_ns: int) -> None:
+        """No reaction."""
+
+    def heard(self, ev: int) -> None:
         """No reaction."""
 
     def set_plane_up(self, plane: int, up: bool, now_ns: int) -> None:

@@ -59,6 +59,7 @@ _RESOURCES = (
 )
 _M_SKIP_ONCE = int(SackM.SKIP_ONCE)
 _TIMESTAMP_MASK = 0xFFFF
+_TIMESTAMP_ROUND_NS = (_TIMESTAMP_MASK + 1) * TIMESTAMP_UNIT_NS
 
 
 class Verdict(IntEnum):
@@ -538,6 +539,11 @@ class Requestor:
             rtt_ns = now_ns - packet.sent_ns
         else:
             rtt_ns = elapsed_ns(cc_state.tx_timestamp, now_ns)
+            if packet is not None and packet.in_flight:
+                # Timestamps come round, in 8 ms: how often they have, the packet's age tells
+                rounds = (now_ns - packet.sent_ns - rtt_ns) // _TIMESTAMP_ROUND_NS
+                if rounds > 0:
+                    rtt_ns += rounds * _TIMESTAMP_ROUND_NS
 
         acked_bytes = 0
         if cack >= una:

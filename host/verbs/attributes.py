@@ -139,22 +139,22 @@ class IbvQpAttr:
     def given(self) -> IbvQpAttrMask:
         """The mask of the fields that are not None."""
         mask = IbvQpAttrMask(0)
-        for bit, name in IBV_FIELDS.items():
-            if getattr(self, name) is not None:
+        for bit, names in IBV_FIELDS.items():
+            if any(getattr(self, name) is not None for name in names):
                 mask |= bit
         return mask
 
 
-IBV_FIELDS: dict[IbvQpAttrMask, str] = {
-    IbvQpAttrMask.STATE: "qp_state",
-    IbvQpAttrMask.CUR_STATE: "cur_qp_state",
-    IbvQpAttrMask.ACCESS_FLAGS: "qp_access_flags",
-    IbvQpAttrMask.PKEY_INDEX: "pkey_index",
-    IbvQpAttrMask.AV: "ah_attr",
-    IbvQpAttrMask.PATH_MTU: "path_mtu",
-    IbvQpAttrMask.RQ_PSN: "rq_psn",
-    IbvQpAttrMask.SQ_PSN: "sq_psn",
-    IbvQpAttrMask.DEST_QPN: "dest_qp_num",
+IBV_FIELDS: dict[IbvQpAttrMask, tuple[str, ...]] = {
+    IbvQpAttrMask.STATE: ("qp_state",),
+    IbvQpAttrMask.CUR_STATE: ("cur_qp_state",),
+    IbvQpAttrMask.ACCESS_FLAGS: ("qp_access_flags",),
+    IbvQpAttrMask.PKEY_INDEX: ("pkey_index",),
+    IbvQpAttrMask.AV: ("ah_attr",),
+    IbvQpAttrMask.PATH_MTU: ("path_mtu",),
+    IbvQpAttrMask.RQ_PSN: ("rq_psn",),
+    IbvQpAttrMask.SQ_PSN: ("sq_psn",),
+    IbvQpAttrMask.DEST_QPN: ("dest_qp_num",),
 }
 
 

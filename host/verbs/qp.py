@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv6Address
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from host.qp.queue_pair import QueuePair as CoreQueuePair
@@ -42,7 +42,15 @@ from host.verbs.flags import (
     beyond,
     names,
 )
-from host.verbs.hint import QpHint, check_vendor_cfg
+from host.verbs.hint import check_vendor_cfg
+from host.verbs.qp_attributes import (
+    Extras,
+    check_given,
+    core_of_ibv,
+    core_of_mrc,
+    ibv_of_core,
+    mrc_of_core,
+)
 from host.verbs.resource import Resource
 from host.verbs.transitions import check_attributes
 from host.wire.constants import MPR_UNIT_PSNS
@@ -53,7 +61,6 @@ if TYPE_CHECKING:
 #: More cannot be told apart by their 16-bit numbers
 MAX_WIMM = (1 << 15) - 1
 MAX_WR = 1 << 20
-MAX_MPR = 255
 
 _ALL_IBV = IbvQpAttrMask(sum(IBV_FIELDS))
 _ALL_MRC = QpAttrMask(sum(MRC_FIELDS))
@@ -67,15 +74,12 @@ class QueuePair(Resource):
     """A queue pair (mrc_qp), made by `Context.create_qp`. It begins in RESET."""
 
     __slots__ = (
-        "_access",
-        "_cap",
         "_core",
         "_driver",
-        "_hint",
+        "_extras",
         "_initial",
         "_sends_imm",
         "_sends_write",
-        "_vendor_cfg",
         "init_attr",
         "pd",
         "recv_cq",
@@ -119,11 +123,7 @@ class QueuePair(Resource):
         self._sends_write = SendOpsFlags.RDMA_WRITE in init_attr.send_ops_flags
         self._sends_imm = SendOpsFlags.RDMA_WRITE_WITH_IMM in init_attr.send_ops_flags
         self._driver = device.driver
-        self._hint: QpHint | None = None
-        self._vendor_cfg = b""
-        self._access = Access.LOCAL_WRITE | Access.REMOTE_WRITE
-        #: What the core does not keep: SVC_TIME_DEST_UNSUPPORTED
-        self._cap = QpCap(0)
+        self._extras = Extras()
         self._initial = self._core.attributes
         for used in (self.pd, send_cq, recv_cq):
             used.acquire(self.kind)
@@ -173,7 +173,7 @@ class QueuePair(Resource):
         mrc = mrc_attr.given() if mrc_attr_mask is None else mrc_attr_mask
         core = self._core
         old = core.state
-        check_attributes_given(vattr, ibv, mrc_attr, mrc)
+        check_given(vattr, ibv, mrc_attr, mrc)
         if ibv & IbvQpAttrMask.CUR_STATE and vattr.cur_qp_state is not old:
             raise InvalidArgumentError(
                 f"cur_qp_state: it is {vattr.cur_qp_state}, but the QP is in {old.value}"
@@ -182,25 +182,13 @@ class QueuePair(Resource):
         assert new is not None
         check_attributes(old, new, ibv, mrc)
         self._check_values(vattr, ibv, mrc_attr, mrc)
-        changes = {**_core_of_ibv(vattr, ibv), **_core_of_mrc(mrc_attr, mrc)}
+        changes = {**core_of_ibv(vattr, ibv), **core_of_mrc(mrc_attr, mrc)}
         with translated():
             core.modify(new, **changes)
+        self._keep(vattr, ibv, mrc_attr, mrc)
         if new is QpState.RESET:
             core.attributes = self._initial
-            self._set_hint(None)
-            self._cap = QpCap(0)
-            self._vendor_cfg = b""
-        if ibv & IbvQpAttrMask.ACCESS_FLAGS:
-            assert vattr.qp_access_flags is not None
-            self._access = vattr.qp_access_flags
-        if mrc & QpAttrMask.HINT:
-            self._set_hint(mrc_attr.qp_hint)
-        if mrc & QpAttrMask.CAP:
-            assert mrc_attr.cap is not None
-            self._cap = mrc_attr.cap & QpCap.SVC_TIME_DEST_UNSUPPORTED
-        if mrc & QpAttrMask.VENDOR_CFG:
-            assert mrc_attr.vendor_cfg is not None
-            self._vendor_cfg = mrc_attr.vendor_cfg
+            self._set_extras(Extras())
         self._driver.kick()
 
     def _check_values(
@@ -237,12 +225,28 @@ class QueuePair(Resource):
         if mrc & QpAttrMask.CC_PROFILE_ID and mrc_attr.cc_profile_id is not None:
             device.check_cc_profile(mrc_attr.cc_profile_id)
 
-    def _set_hint(self, hint: QpHint | None) -> None:
-        if hint is not None:
-            hint.acquire(self.kind)
-        if self._hint is not None:
-            self._hint.release(self.kind)
-        self._hint = hint
+    def _keep(
+        self, vattr: IbvQpAttr, ibv: IbvQpAttrMask, mrc_attr: MrcQpAttr, mrc: QpAttrMask
+    ) -> None:
+        """Remember what the core does not."""
+        changes: dict[str, Any] = {}
+        if ibv & IbvQpAttrMask.ACCESS_FLAGS:
+            changes["access"] = vattr.qp_access_flags
+        if mrc & QpAttrMask.HINT:
+            changes["hint"] = mrc_attr.qp_hint
+        if mrc & QpAttrMask.CAP and mrc_attr.cap is not None:
+            changes["cap"] = mrc_attr.cap & QpCap.SVC_TIME_DEST_UNSUPPORTED
+        if mrc & QpAttrMask.VENDOR_CFG:
+            changes["vendor_cfg"] = mrc_attr.vendor_cfg
+        if changes:
+            self._set_extras(replace(self._extras, **changes))
+
+    def _set_extras(self, extras: Extras) -> None:
+        old, self._extras = self._extras, extras
+        if extras.hint is not None:
+            extras.hint.acquire(self.kind)
+        if old.hint is not None:
+            old.hint.release(self.kind)
 
     def query_qp(
         self,
@@ -258,45 +262,9 @@ class QueuePair(Resource):
         if wrong := beyond(vattr_mask, _ALL_IBV):
             raise InvalidArgumentError(f"{names(wrong)} cannot be queried")
         core = self._core
-        now = core.attributes
-        peer = now.peer_address
-        ibv = IbvQpAttr(
-            qp_state=core.state,
-            cur_qp_state=core.state,
-            path_mtu=now.path_mtu_bytes,
-            rq_psn=now.rq_psn,
-            sq_psn=now.sq_psn,
-            dest_qp_num=now.dest_qp,
-            qp_access_flags=self._access,
-            pkey_index=0,
-            ah_attr=None if peer is None else AhAttr(IPv6Address(peer)),
-        )
-        cap = self._cap
-        if not now.trim_nack_dest:
-            cap |= QpCap.TRIM_NACK_DEST_UNSUPPORTED
-        if now.dynamic_mpr:
-            cap |= QpCap.DYNAMIC_MPR
-        mrc = MrcQpAttr(
-            mpr=now.mpr_psns // MPR_UNIT_PSNS,
-            mpr_dest=now.mpr_dest_psns // MPR_UNIT_PSNS,
-            max_wimm=now.max_wimm,
-            max_wimm_dest=now.max_wimm_dest,
-            timeout=now.timeout,
-            ev_profile_id=now.ev_profile or 0,
-            cc_profile_id=now.cc_profile or 0,
-            linear_cnt=now.linear_retries,
-            exp_cnt=now.exponential_retries,
-            qp_hint=self._hint,
-            cap=cap,
-            vendor_cfg=self._vendor_cfg,
-        )
-        asked_ibv = {name for bit, name in IBV_FIELDS.items() if bit & vattr_mask}
-        asked_mrc = {
-            name for bit, group in MRC_FIELDS.items() if bit & mrc_attr_mask for name in group
-        }
         return (
-            IbvQpAttr(**{name: getattr(ibv, name) for name in asked_ibv}),
-            MrcQpAttr(**{name: getattr(mrc, name) for name in asked_mrc}),
+            ibv_of_core(core.state, core.attributes, self._extras, vattr_mask),
+            mrc_of_core(core.attributes, self._extras, mrc_attr_mask),
             self.init_attr,
         )
 
@@ -491,7 +459,7 @@ class QueuePair(Resource):
         device.nic.destroy_qp(self._core)
         device.remove_qp(self)
         self.context.forget_events(self)
-        self._set_hint(None)
+        self._set_extras(Extras())
         for used in (self.pd, self.send_cq, self.recv_cq):
             used.release(self.kind)
         device.driver.kick()
@@ -502,24 +470,6 @@ class QueuePair(Resource):
     def core(self) -> CoreQueuePair:
         """The NIC's queue pair."""
         return self._core
-
-
-def check_attributes_given(
-    vattr: IbvQpAttr, ibv: IbvQpAttrMask, mrc_attr: MrcQpAttr, mrc: QpAttrMask
-) -> None:
-    """Raises InvalidArgumentError for a field in a mask that was not given."""
-    missing = [
-        name for bit, name in IBV_FIELDS.items() if bit & ibv and getattr(vattr, name) is None
-    ]
-    missing += [
-        name
-        for bit, group in MRC_FIELDS.items()
-        if bit & mrc and bit is not QpAttrMask.HINT
-        for name in group
-        if getattr(mrc_attr, name) is None
-    ]
-    if missing:
-        raise InvalidArgumentError(f"{missing[0]}: it is in the mask, but was not given")
 
 
 def _check_capacity(cap: QpCapacity) -> None:
@@ -540,61 +490,3 @@ def _check_send_flags(send_flags: SendFlags) -> None:
         raise NotSupportedError("send_flags: the NIC has no solicited events")
     if send_flags & SendFlags.INLINE:
         raise InvalidArgumentError("send_flags: INLINE does not fit: max_inline_data is 0")
-
-
-def _number(attr: IbvQpAttr | MrcQpAttr, name: str) -> int:
-    """A field that must be a number; the core checks its range."""
-    value = getattr(attr, name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidArgumentError(f"{name}: {value!r} does not fit: it must be an integer")
-    return value
-
-
-def _core_of_ibv(attr: IbvQpAttr, mask: IbvQpAttrMask) -> dict[str, Any]:
-    """The core's attributes for those of ibverbs."""
-    changes: dict[str, Any] = {}
-    if mask & IbvQpAttrMask.AV and attr.ah_attr is not None:
-        changes["peer_address"] = int(attr.ah_attr.dgid)
-    for bit, theirs, ours in (
-        (IbvQpAttrMask.PATH_MTU, "path_mtu", "path_mtu_bytes"),
-        (IbvQpAttrMask.DEST_QPN, "dest_qp_num", "dest_qp"),
-        (IbvQpAttrMask.RQ_PSN, "rq_psn", "rq_psn"),
-        (IbvQpAttrMask.SQ_PSN, "sq_psn", "sq_psn"),
-    ):
-        if mask & bit:
-            changes[ours] = _number(attr, theirs)
-    return changes
-
-
-def _core_of_mrc(attr: MrcQpAttr, mask: QpAttrMask) -> dict[str, Any]:
-    """The core's attributes for those of mrc.h."""
-    changes: dict[str, Any] = {}
-    for bit, theirs, ours in (
-        (QpAttrMask.MPR, "mpr", "mpr_psns"),
-        (QpAttrMask.MPR_DEST, "mpr_dest", "mpr_dest_psns"),
-    ):
-        if mask & bit:
-            check_range(theirs, getattr(attr, theirs), 1, MAX_MPR)
-            changes[ours] = getattr(attr, theirs) * MPR_UNIT_PSNS
-    for bit, theirs, ours in (
-        (QpAttrMask.MAX_WIMM, "max_wimm", "max_wimm"),
-        (QpAttrMask.MAX_WIMM_DEST, "max_wimm_dest", "max_wimm_dest"),
-        (QpAttrMask.TIMEOUT, "timeout", "timeout"),
-        (QpAttrMask.RETRY_CNT, "linear_cnt", "linear_retries"),
-        (QpAttrMask.RETRY_CNT, "exp_cnt", "exponential_retries"),
-    ):
-        if mask & bit:
-            changes[ours] = _number(attr, theirs)
-    for bit, theirs, ours in (
-        (QpAttrMask.EV_PROFILE_ID, "ev_profile_id", "ev_profile"),
-        (QpAttrMask.CC_PROFILE_ID, "cc_profile_id", "cc_profile"),
-    ):
-        if mask & bit:
-            changes[ours] = getattr(attr, theirs) or None
-    if mask & QpAttrMask.CAP:
-        assert attr.cap is not None
-        if beyond(attr.cap, QpCap(7)):
-            raise InvalidArgumentError(f"cap: {attr.cap!r} has unknown bits")
-        changes["trim_nack_dest"] = not attr.cap & QpCap.TRIM_NACK_DEST_UNSUPPORTED
-        changes["dynamic_mpr"] = bool(attr.cap & QpCap.DYNAMIC_MPR)
-    return changes

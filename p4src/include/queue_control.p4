@@ -122,10 +122,11 @@ control Admission(inout headers_t hdr,
         size = PORTS;
     }
 
+    // Sums saturate: however large the limit, a queue that is full stays full
     action charge_data() {
         bit<32> occupancy;
         data_occupancy_bytes.read(occupancy, port);
-        bit<32> after = occupancy + standard_metadata.packet_length;
+        bit<32> after = occupancy |+| standard_metadata.packet_length;
         bool fits = after <= data_limit_bytes;
         data_occupancy_bytes.write(port, fits ? after : occupancy);
         occupancy_bytes = occupancy;
@@ -136,7 +137,7 @@ control Admission(inout headers_t hdr,
     action charge_control(bit<32> size_bytes) {
         bit<32> occupancy;
         control_occupancy_bytes.read(occupancy, port);
-        bit<32> after = occupancy + size_bytes;
+        bit<32> after = occupancy |+| size_bytes;
         bool fits = after <= control_limit_bytes;
         control_occupancy_bytes.write(port, fits ? after : occupancy);
         admitted = fits;
@@ -148,10 +149,12 @@ control Admission(inout headers_t hdr,
         marked_ce.count(port);
     }
 
-    // Lengths inside stay as they were: a trimmed packet tells its first size
+    // Lengths inside stay as they were: a trimmed packet tells its first size. What stood behind
+    // the payload (padding of the frame) does not become payload.
     action shorten() {
         truncate(trim_bytes);
-        hdr.ipv6.payload_length = (bit<16>)(trim_bytes - (ETHERNET_BYTES + IPV6_BYTES));
+        bit<16> left = (bit<16>)(trim_bytes - (ETHERNET_BYTES + IPV6_BYTES));
+        hdr.ipv6.payload_length = left < hdr.ipv6.payload_length ? left : hdr.ipv6.payload_length;
     }
 
     action trim() {
@@ -208,16 +211,17 @@ control Release(inout metadata_t meta,
                 inout standard_metadata_t standard_metadata) {
     PortId_t port = standard_metadata.egress_port;
 
+    // Never below 0: a register that was reset while packets waited must not shut its port for good
     action discharge_data() {
         bit<32> occupancy;
         data_occupancy_bytes.read(occupancy, port);
-        data_occupancy_bytes.write(port, occupancy - meta.charged_bytes);
+        data_occupancy_bytes.write(port, occupancy |-| meta.charged_bytes);
     }
 
     action discharge_control() {
         bit<32> occupancy;
         control_occupancy_bytes.read(occupancy, port);
-        control_occupancy_bytes.write(port, occupancy - meta.charged_bytes);
+        control_occupancy_bytes.write(port, occupancy |-| meta.charged_bytes);
     }
 
     apply {

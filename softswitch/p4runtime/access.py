@@ -12,9 +12,7 @@ from softswitch.replication import ReplicationEngine
 from softswitch.switch import Switch
 
 PacketInCallback = Callable[[bytes], bool]
-"""Takes a frame for the controller; False where nobody is there to take it."""
-
-"""Told of a frame that left through the CPU port."""
+"""Takes a frame that left through the CPU port; False where no controller is there to take it."""
 
 DigestCallback = Callable[[str, tuple[int, ...]], None]
 """Told of a digest message: the digest's name and its values, one integer a field."""

@@ -36,6 +36,10 @@ class UpdateError(Exception):
         self.errors = errors
 
 
+class _Unwanted(Exception):
+    """Nobody waits for the answer any more."""
+
+
 def write(
     updates: Any,
     handlers: dict[str, EntityHandler],
@@ -114,25 +118,40 @@ def _mark_rest(errors: list[P4RuntimeError | None], size: int) -> None:
 
 
 def read(
-    requests: Any, handlers: dict[str, EntityHandler], access: SwitchAccess, failed: Failed
-) -> tuple[list[Any], list[P4RuntimeError | None]]:
-    """All responses to a Read, and the error of each request (None where it went well)."""
-    responses: list[Any] = []
+    requests: Any,
+    handlers: dict[str, EntityHandler],
+    access: SwitchAccess,
+    failed: Failed,
+    *,
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> tuple[list[bytes], list[P4RuntimeError | None]]:
+    """All responses to a Read, and the error of each request (None where it went well).
+
+    The responses are serialised as they are made: as messages they would take a hundred times the
+    memory, and so many objects that each garbage collection keeps packets waiting.
+
+    Raises CANCELLED once `is_wanted` says that nobody waits for them any more: other requests do.
+    """
+    responses: list[bytes] = []
     errors: list[P4RuntimeError | None] = []
     response = p4runtime_pb2.ReadResponse()
     for request in requests:
         error: P4RuntimeError | None = None
         try:
             for kind, message in _read_one(request, handlers, access):
+                if not len(response.entities) and not is_wanted():
+                    raise _Unwanted
                 getattr(response.entities.add(), kind).CopyFrom(message)
                 if len(response.entities) >= MAX_ENTITIES_PER_RESPONSE:
-                    responses.append(response)
+                    responses.append(response.SerializeToString())
                     response = p4runtime_pb2.ReadResponse()
+        except _Unwanted:
+            raise P4RuntimeError(Code.CANCELLED, "the client gave up") from None
         except Exception as exception:
             error = error_of(exception) or failed("Read", exception)
         errors.append(error)
     if len(response.entities):
-        responses.append(response)
+        responses.append(response.SerializeToString())
     return responses, errors
 
 

@@ -7,10 +7,10 @@ generated code.
 
 from __future__ import annotations
 
+from softswitch.p4runtime import wire
 from softswitch.p4runtime.errors import invalid
 
 _DEVICE_DATA_FIELD = 3
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def program_text(p4_device_config: bytes) -> str:
@@ -32,39 +32,10 @@ def program_text(p4_device_config: bytes) -> str:
 def _device_data(data: bytes) -> bytes | None:
     """Field 3 of a P4DeviceConfig message; None when the bytes are no such message."""
     found = None
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        if tag is None:
-            return None
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == _VARINT:
-            value, at = _varint(data, at)
-            if value is None:
-                return None
-        elif wire_type in (_FIXED64, _FIXED32):
-            at += 8 if wire_type == _FIXED64 else 4
-        elif wire_type == _BYTES:
-            size, at = _varint(data, at)
-            if size is None or at + size > len(data):
-                return None
-            if number == _DEVICE_DATA_FIELD:
-                found = data[at : at + size]
-            at += size
-        else:
-            return None
+    try:
+        for number, wire_type, begin, end in wire.fields(data, 0, len(data)):
+            if number == _DEVICE_DATA_FIELD and wire_type == wire.BYTES:
+                found = data[begin:end]
+    except wire.WireError:
+        return None
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int | None, int]:
-    """A base-128 varint and where the next field begins; None when it is cut off or too long."""
-    value = 0
-    for shift in range(0, 64, 7):
-        if at >= len(data):
-            return None, at
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return value, at
-    return None, at

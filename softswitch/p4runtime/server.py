@@ -130,13 +130,19 @@ _RPCS: dict[str, tuple[Callable[..., Any], Any]] = {
 }
 
 
+def _serialised(response: Any) -> bytes:
+    """A response as bytes, which it may be already."""
+    data: bytes = response if isinstance(response, bytes) else response.SerializeToString()
+    return data
+
+
 def _rpc_handlers(service: P4RuntimeService) -> Any:
     """The service's methods for gRPC: the generated registration with parsers of our own."""
     handlers = {
         name: make(
             getattr(service, name),
             request_deserializer=parser(name, request),
-            response_serializer=lambda message: message.SerializeToString(),
+            response_serializer=_serialised,
         )
         for name, (make, request) in _RPCS.items()
     }

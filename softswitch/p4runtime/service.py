@@ -107,9 +107,11 @@ class P4RuntimeService:
         """Write RPC."""
         return self._guard("Write", context, lambda: self._write(well_formed(request)))
 
-    def Read(self, request: Any, context: Any) -> Iterator[Any]:
-        """Read RPC."""
-        responses, error = self._guard("Read", context, lambda: self._read(well_formed(request)))
+    def Read(self, request: Any, context: Any) -> Iterator[bytes]:
+        """Read RPC; yields serialised ReadResponses."""
+        responses, error = self._guard(
+            "Read", context, lambda: self._read(well_formed(request), context.is_active)
+        )
         yield from responses
         if error is not None:
             self._guard("Read", context, lambda: _raise(error))
@@ -210,11 +212,15 @@ class P4RuntimeService:
                 self._notifier.wake()
         return p4runtime_pb2.WriteResponse()
 
-    def _read(self, request: Any) -> tuple[list[Any], batches.UpdateError | None]:
+    def _read(
+        self, request: Any, is_wanted: Callable[[], bool]
+    ) -> tuple[list[bytes], batches.UpdateError | None]:
         self._check_device(request.device_id)
         with self._requests:
             handlers = self._configs.handlers
-            responses, errors = batches.read(request.entities, handlers, self._access, self._failed)
+            responses, errors = batches.read(
+                request.entities, handlers, self._access, self._failed, is_wanted=is_wanted
+            )
         failed = any(error is not None for error in errors)
         return responses, batches.UpdateError(errors) if failed else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from host.config import EXPONENTIAL_RETRIES_FOR_EVER, ForwardingMode, QpDefaults
 from host.congestion.nscc import Nscc
-from host.nic import Nic
+from host.nic import Nic, QpEvEvent
 from host.paths import EvEvent, EvMode, EvProfile, EvSet, EvState, ReverseEvSet
 from host.profiles import CcProfile, MrcProfiles
 from host.qp.states import QpState
@@ -69,8 +70,8 @@ def ev_set(made: World, *, forward: bool = True, qp: int = 0) -> EvSet:
 def events_of(nic: Nic) -> list[EvEvent]:
     found = []
     while (happened := nic.next_event()) is not None:
-        if isinstance(happened, EvEvent):
-            found.append(happened)
+        if isinstance(happened, QpEvEvent):
+            found.append(happened.event)
     return found
 
 
@@ -201,11 +202,9 @@ def test_a_receiver_keeps_its_reverse_evs_known_good_by_probes() -> None:
     network.watch = watch
     network.run(until=lambda: finished(made))
     end_ns = network.now_ns
-    # At most one per RTT, and about that
-    assert all(
-        later - earlier >= RTT_NS for earlier, later in zip(probes, probes[1:], strict=False)
-    )
-    assert len(probes) >= end_ns // RTT_NS // 2
+    # One per RTT, give or take what a probe waits for its port
+    assert all(later - earlier >= RTT_NS - 500 for earlier, later in pairwise(probes))
+    assert end_ns // RTT_NS // 2 <= len(probes) <= end_ns // RTT_NS + 1
     network.run()
     assert network.next_time() is None
 
@@ -232,12 +231,11 @@ def test_the_responder_may_hold_a_path_bad() -> None:
     bad = encode_ev(1, 1)
     responder.bad_evs.add(bad)
     network.run(until=lambda: finished(made))
-    (event_,) = events_of(made.a)
-    assert (event_.ev, event_.new, event_.cause) == (
-        bad,
-        "ASSUMED_BAD",
-        "held bad by the responder",
-    )
+    first, *later = events_of(made.a)
+    assert (first.ev, first.new, first.cause) == (bad, "ASSUMED_BAD", "held bad by the responder")
+    # Probes get through: it comes back, is held bad again, and must answer ever more of them
+    assert {later_event.ev for later_event in later} <= {bad}
+    assert len(later) <= 6
 
 
 @pytest.mark.parametrize("forwarding", [ForwardingMode.STEV, ForwardingMode.ECMP])

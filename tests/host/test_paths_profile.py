@@ -215,6 +215,18 @@ class TestProfiles:
         assert not evs.events
         assert evs.next_timer() == 777
 
+    @pytest.mark.parametrize(
+        ("ev_min_active", "least"), [(None, 1), (3, 3), (4, 4), (5, 4), (64, 4)]
+    )
+    def test_a_floor_above_all_the_paths_there_are_is_all_of_them(
+        self, ev_min_active: int | None, least: int
+    ) -> None:
+        """Within a T0 there is one path a plane."""
+        profile = EvProfile(ev_min_active=ev_min_active)
+        evs = profile.ev_set(universe(profile, uplinks=1), rng=random.Random(0), timeout_ns=1)
+        evs.assume_bad(evs.active(), 0)
+        assert len(evs.active()) == least
+
 
 class TestUniverse:
     @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ def reverse(planes: int = 4, uplinks: int = 3) -> ReverseEvSet:
     return ReverseEvSet(plan_universe(planes, uplinks), rng=random.Random(2), probe_interval_ns=RTT)
 
 
+def answer(evs: ReverseEvSet, room: int) -> int:
+    """A responder's answer leaves."""
+    ev = evs.select(room)
+    assert ev is not None
+    evs.answers_on(evs.plane_of(ev))
+    return ev
+
+
 def evs_in_use(evs: ReverseEvSet, planes: int = 4) -> list[int]:
     chosen = [evs.select(1 << plane) for plane in range(planes)]
     return [ev for ev in chosen if ev is not None]
@@ -45,8 +53,33 @@ def test_a_data_sack_makes_its_ev_the_plane_s() -> None:
     assert evs_in_use(evs)[3] == encode_ev(3, 1)
 
 
-def test_without_control_packets_nothing_is_probed() -> None:
+def test_until_an_answer_tells_the_ev_of_incoming_data_stands_in() -> None:
     evs = reverse()
+    for uplink in (0, 2, 1):
+        evs.heard(encode_ev(3, uplink))
+        assert evs.select(0b1000) == encode_ev(3, uplink)
+    evs.heard(0xFFFF_FFFF)
+    evs.refresh(encode_ev(3, 0), 10)
+    evs.heard(encode_ev(3, 2))
+    assert evs.select(0b1000) == encode_ev(3, 0)
+
+
+def test_data_that_comes_in_replaces_an_ev_in_doubt() -> None:
+    evs = reverse(planes=1)
+    evs.refresh(encode_ev(0, 0), 10)
+    answer(evs, 1)
+    probed = evs.next_probe(10 + RTT)
+    assert probed == encode_ev(0, 0)
+    evs.on_probe_timeout(probed, 10 + 2 * RTT)
+    for uplink in (0, 1, 2):
+        evs.heard(encode_ev(0, uplink))
+        assert evs.select(1) == encode_ev(0, uplink)
+
+
+def test_without_answers_nothing_is_probed() -> None:
+    """Endpoint operations do not count: their responses would draw probes for ever."""
+    evs = reverse()
+    evs.select(15)
     assert evs.next_timer() is None
     assert evs.next_probe(10**9) is None
 
@@ -55,7 +88,7 @@ def test_when_only_receiving_one_probe_goes_out_per_rtt() -> None:
     evs = reverse()
     probed = []
     for now_ns in range(0, 20 * RTT, 100):
-        evs.select(15)
+        answer(evs, 15)
         while (ev := evs.next_probe(now_ns)) is not None:
             probed.append((now_ns, ev))
             evs.refresh(ev, now_ns + 50)
@@ -67,7 +100,7 @@ def test_when_only_receiving_one_probe_goes_out_per_rtt() -> None:
 def test_when_data_sacks_tell_nothing_is_probed() -> None:
     evs = reverse(planes=1)
     for now_ns in range(0, 20 * RTT, RTT // 2):
-        evs.select(1)
+        answer(evs, 1)
         evs.refresh(encode_ev(0, 1), now_ns)
         assert evs.next_probe(now_ns) is None
         assert evs.next_timer() == now_ns + RTT
@@ -76,7 +109,7 @@ def test_when_data_sacks_tell_nothing_is_probed() -> None:
 def test_when_control_stops_so_does_probing() -> None:
     evs = reverse()
     for _ in range(4):
-        evs.select(15)
+        answer(evs, 15)
     now_ns, probes = 0, 0
     while (due_ns := evs.next_timer()) is not None:
         now_ns = max(now_ns + 1, due_ns)
@@ -90,8 +123,7 @@ def test_when_control_stops_so_does_probing() -> None:
 
 def test_an_ev_that_does_not_answer_gives_way_to_another_of_its_plane() -> None:
     evs = reverse(planes=2)
-    first = evs.select(0b01)
-    assert first is not None
+    first = answer(evs, 0b01)
     assert evs.next_probe(0) == first
     evs.on_probe_timeout(first, 100)
     assert not evs.known_good(0)
@@ -102,7 +134,7 @@ def test_an_ev_that_does_not_answer_gives_way_to_another_of_its_plane() -> None:
     tried = {first}
     now_ns = 0
     for _ in range(6):
-        evs.select(0b01)
+        answer(evs, 0b01)
         now_ns += RTT
         ev = evs.next_probe(now_ns)
         assert ev is not None
@@ -116,7 +148,7 @@ def test_an_ev_that_does_not_answer_gives_way_to_another_of_its_plane() -> None:
 
 def test_a_probe_that_is_late_does_not_take_a_good_ev_out() -> None:
     evs = reverse(planes=1)
-    evs.select(1)
+    answer(evs, 1)
     ev = evs.next_probe(0)
     assert ev is not None
     other = next(candidate for u in range(3) if (candidate := encode_ev(0, u)) != ev)
@@ -127,7 +159,7 @@ def test_a_probe_that_is_late_does_not_take_a_good_ev_out() -> None:
 
 def test_a_plane_with_one_ev_keeps_it() -> None:
     evs = reverse(planes=2, uplinks=1)
-    evs.select(0b01)
+    answer(evs, 0b01)
     assert evs.next_probe(0) == 0
     evs.on_probe_timeout(0, 10)
     assert evs.select(0b01) == 0
@@ -165,6 +197,7 @@ def test_whatever_happens_each_plane_that_is_up_has_an_ev(steps: list[tuple[str,
             assert (ev is None) == (not number & up & 15)
             if ev is not None:
                 assert number & up & 1 << evs.plane_of(ev)
+                evs.answers_on(evs.plane_of(ev))
         elif what == "refresh":
             evs.refresh(encode_ev(plane, number // 4), now_ns)
         elif what == "probe":

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host.paths.rotation import Rotation
+from host.paths.rotation import Rotation, _first_of
 
 
 def rotation(planes: int, evs_per_plane: int, seed: int = 0) -> Rotation:
@@ -46,6 +46,13 @@ def test_each_row_has_each_plane_once_in_changing_order() -> None:
     rows = [tuple(ev // 100 for ev in take(turns, 8, 255)) for _ in range(100)]
     assert all(sorted(row) == list(range(8)) for row in rows)
     assert len(set(rows)) > 30
+
+
+def test_tables_tell_which_plane_stands_first() -> None:
+    order = [3, 0, 7, 1, 2, 6, 5, 4]
+    table = _first_of(order)
+    for mask in range(1, 256):
+        assert table[mask] == next(plane for plane in order if mask >> plane & 1)
 
 
 def test_the_order_of_a_plane_s_evs_is_shuffled_anew() -> None:

@@ -164,3 +164,24 @@ def test_a_wrong_byte_in_memory_fails_the_run(simulate: Simulate) -> None:
     simulation.loop.at(1000, spoil)
     result = simulation.run()
     assert "there: 1 bytes of memory are wrong" in failures(simulation.scenario, result)
+
+
+def test_a_run_can_be_looked_at_and_then_finished(simulate: Simulate) -> None:
+    simulation = simulate()
+    simulation.loop.run(until_ns=10_000)
+    assert 0 < simulation.flows[0].delivered_bytes() < 1 << 20
+    result = simulation.run()
+    assert result.flows[0].done
+    # And one that is over already is over
+    simulation = simulate()
+    simulation.loop.run(until_ns=1_000_000)
+    assert simulation.run().flows[0].done
+
+
+def test_a_run_that_is_stuck_ends(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.simulation.STUCK_NS", 20_000_000)
+    monkeypatch.setattr("sim.simulation._EVENTS_PER_LOOK", 100)
+    extra = "faults:\n  - link_down: {host: h2}\nendpoint: {exponential_retries: 25}\n"
+    result = simulate(extra).run()
+    assert not result.flows[0].done
+    assert 20_000_000 <= result.now_ns < 200_000_000

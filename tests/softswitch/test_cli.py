@@ -167,7 +167,7 @@ def test_a_program_with_no_p4_is_ignored_aloud(
         (["--no-p4", "--pcap=/no/such"], "--pcap: /no/such is not a directory"),
         (["--no-p4", "-L", "loud"], "'loud' is not one of"),
         (["--no-p4", "--log-console", "--log-file", "x"], "exclude each other"),
-        (["--no-p4", "--log-file", "/no/such/log"], "--log-file /no/such/log: No such file"),
+        (["--no-p4", "--log-file", "/no/such/log"], "--log-file /no/such/log (.txt): No such file"),
         (["--no-p4", "--restore-state", "x"], "--restore-state is not supported"),
         (["--no-p4", "--use-files", "1"], "--use-files is not supported"),
         (["--no-p4", "--debugger"], "--debugger is not supported: there is no debugger"),
@@ -184,6 +184,42 @@ def test_usage_errors_are_one_line(
 ) -> None:
     assert words in refused(capsys, *arguments)
     assert options == []
+
+
+# As the P4 tutorials' Makefile, p4c's tests, Mininet scripts and Docker images start it.
+COMMON_LINES = (
+    "-i 1@s1-eth1 -i 2@s1-eth2 --pcap pcaps --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 "
+    "basic.json --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051",
+    "-i 1@eth1 -i 2@eth2 --thrift-port 9090 --device-id 1 basic.json -- "
+    "--grpc-server-addr 0.0.0.0:50051 --cpu-port 255",
+    "--log-file ss-log --log-flush --dump-packet-data 10000 -i 0@veth0 -i 1@veth2 --no-p4",
+    "--no-p4 -i 1@vtap1 -i 2@vtap2 --log-console -L trace -- "
+    "--grpc-server-addr 0.0.0.0:50051 --cpu-port 192",
+    "-i 0@veth0 -i 1@veth1 myprog.json --log-console -- --cpu-port 255 "
+    "--grpc-server-addr 127.0.0.1:50051",
+    "--no-p4 --device-id 0 --log-console -L info -i 0@lo -- --grpc-server-addr 0.0.0.0:50051",
+    "--no-p4 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 1010",
+    "--no-p4 --interface 0@veth2 --interface 1@veth4 -- --grpc-server-addr 127.0.0.1:50052",
+)
+
+
+@pytest.mark.parametrize("line", COMMON_LINES)
+def test_command_lines_in_use_are_taken(
+    options: list[cli.Options], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pcaps").mkdir()
+    run(*line.split())
+    (taken,) = options
+    assert len(taken.interfaces) == line.count("@")
+    assert (taken.program is None) == ("--no-p4" in line)
+
+
+def test_the_log_file_is_where_simple_switch_grpc_puts_it(
+    options: list[cli.Options], tmp_path: Path
+) -> None:
+    run("--no-p4", "--log-file", str(tmp_path / "ss-log"), "--thrift-port", "9090")
+    assert "--thrift-port is accepted and not used" in (tmp_path / "ss-log.txt").read_text()
 
 
 # What `simple_switch_grpc --help` lists (1.15), without --help.
@@ -238,7 +274,7 @@ def test_help_and_versions(capsys: pytest.CaptureFixture[str]) -> None:
         (None, "No such file or directory"),
         (b"{", "not JSON"),
         (b"[]", "not a BMv2 program"),
-        (b'{"header_types": {}, "pipelines": []}', "'header_types' is not a list"),
+        (b'{"header_types": "x", "pipelines": []}', "'header_types' is not a list"),
         (
             b'{"header_types": [], "pipelines": [], "register_arrays": '
             b'[{"name": "r", "size": 1000000000000000000, "bitwidth": 8}]}',

@@ -6,7 +6,7 @@ import json
 import socket
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from softswitch.switch import Switch
 
 
 class Served:
-    """A switch with ports 1 and 2 and a control socket, running."""
+    """A switch with ports 1 and 2, unless told otherwise, and a control socket, running."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, ports: Iterable[int] = (1, 2), priority_queues: int = 2
+    ) -> None:
         self.path = path
-        self.runtime = Runtime(Switch(priority_queues=2))
-        for number in (1, 2):
+        self.runtime = Runtime(Switch(priority_queues=priority_queues))
+        for number in ports:
             self.runtime.attach(number, InProcessPort(f"p{number}", lambda frame: None))
         self.control = ControlSocket(path, self.runtime)
         self.loop = threading.Thread(target=self.runtime.run)
@@ -116,6 +118,7 @@ def test_quit(served: Served, client: ControlClient) -> None:
         (b"nonsense", "not JSON"),
         (b"[1]", "not a JSON object"),
         (b"\xff\xfe", "not JSON"),
+        (b"[" * 60_000, "not JSON"),
         (b"{}", "command None: want one of set_port_rate, set_queue_depth"),
         (b'{"command": ["quit"]}', "want one of"),
         (b'{"command": "reboot"}', "command 'reboot': want one of"),
@@ -125,10 +128,19 @@ def test_quit(served: Served, client: ControlClient) -> None:
         (b'{"command": "set_port_rate", "port": 1}', "rate: want bits per second"),
         (b'{"command": "set_port_rate", "port": 1, "rate": "fast"}', "rate 'fast': want"),
         (b'{"command": "set_port_rate", "port": 1, "rate": 0}', "link rate: 0 bit/s"),
+        (
+            b'{"command": "set_port_rate", "port": 1, "rate": 1%s}' % (b"0" * 4000),
+            "more than 1000T",
+        ),
+        (
+            b'{"command": "set_port_rate", "port": 1, "rate": "1%s"}' % (b"0" * 5000),
+            "at most 1000T",
+        ),
         (b'{"command": "set_port_rate", "port": 9, "rate": 1}', "port 9 does not exist"),
         (b'{"command": "set_port_rate", "port": 1, "rate": 1, "x": 1}', "unknown field 'x'"),
         (b'{"command": "set_queue_depth"}', "want packets, bytes or both"),
         (b'{"command": "set_queue_depth", "packets": -1}', "-1 packets is negative"),
+        (b'{"command": "set_queue_depth", "bytes": 1%s}' % (b"0" * 4000), "queue depth: more than"),
         (b'{"command": "set_queue_depth", "queue": 2, "packets": 1}', "queue 2"),
         (b'{"command": "port_down", "port": 3}', "port 3 does not exist"),
         (b'{"command": "stats", "port": 3}', "unknown field 'port'"),
@@ -189,6 +201,46 @@ def test_clients_that_hang_up_leave_nothing_behind(served: Served) -> None:
     with ControlClient(served.path) as client:
         while len(served.control._connections) > 1:
             client.request("stats")
+
+
+def test_an_answer_longer_than_a_socket_buffer_arrives_whole(tmp_path: Path) -> None:
+    served = Served(tmp_path / "control", ports=range(1, 511), priority_queues=8)
+    try:
+        with ControlClient(served.path) as client:
+            for _ in range(2):
+                assert len(client.request("stats")["stats"]["ports"]) == 510
+    finally:
+        served.close()
+
+
+def test_who_asks_without_reading_is_cut_off_and_the_switch_goes_on(served: Served) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as raw:
+        raw.settimeout(20)
+        raw.connect(str(served.path))
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            while True:
+                raw.sendall(b'{"command": "stats"}\n' * 1000)
+        with ControlClient(served.path) as client:
+            client.request("stats")
+
+
+def test_a_crowd_of_clients_is_refused(served: Served) -> None:
+    crowd = [ControlClient(served.path) for _ in range(64)]
+    try:
+        crowd[63].request("stats")
+        with (
+            ControlClient(served.path) as late,
+            pytest.raises(ControlError, match=r"64 clients are connected already|reset by peer"),
+        ):
+            late.request("stats")
+        crowd.pop().close()
+        while len(served.control._connections) > 63:
+            crowd[0].request("stats")
+        with ControlClient(served.path) as next_one:
+            next_one.request("stats")
+    finally:
+        for client in crowd:
+            client.close()
 
 
 def test_paths_that_are_taken(served: Served, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from p4.v1 import p4runtime_pb2
 
 from softswitch.fair_lock import FairLock
 from softswitch.p4runtime.access import SwitchControl
+from softswitch.p4runtime.entities.counters import CounterHandler
 from softswitch.p4runtime.entities.table_entries import TableEntryHandler
 from softswitch.p4runtime.errors import ERROR_SPACE, Code, invalid
 from softswitch.p4runtime.server import P4RuntimeServer, ServerError
@@ -669,6 +670,21 @@ def test_reads_return_what_they_can(client: Client) -> None:
     assert failed.code is Code.UNKNOWN
     assert failed.codes == [Code.OK, Code.INVALID_ARGUMENT, Code.INVALID_ARGUMENT, Code.OK]
     assert [e.table_entry for e in found] == [table_entry("exact_mac", ENTRY)] * 2
+
+
+def test_a_read_that_nobody_waits_for_ends(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are served one after another: they must not wait for answers to nobody."""
+
+    def endless(*_: object) -> Iterator[Any]:
+        while True:
+            yield p4runtime_pb2.CounterEntry()
+
+    monkeypatch.setattr(CounterHandler, "read", endless)
+    request = p4runtime_pb2.ReadRequest(device_id=DEVICE_ID)
+    request.entities.add().counter_entry.SetInParent()
+    with pytest.raises(grpc.RpcError):
+        list(client.stub.Read(request, timeout=0.1))
+    assert client.read(table_entry("exact_mac")) == []
 
 
 def test_empty_batches(client: Client) -> None:

@@ -130,7 +130,12 @@ def test_packet_out_and_packet_in_and_digest() -> None:
     packets_in: queue.Queue[bytes] = queue.Queue()
     digests: queue.Queue[Any] = queue.Queue()
     with Bench(ingress, cpu_port=510).running() as bench:
-        bench.runtime.set_callbacks(packets_in.put, lambda *told: digests.put(told))
+
+        def take(frame: bytes) -> bool:
+            packets_in.put(frame)
+            return True
+
+        bench.runtime.set_callbacks(take, lambda *told: digests.put(told))
         bench.runtime.packet_out(b"from the controller")
         assert bench.take(1) == b"from the controller"
         bench.ports[2].inject(b"to the controller")

@@ -19,6 +19,7 @@ from softswitch.units import format_rate, parse_rate
         ("100gbit", 10**11),
         ("0.001kbps", 1),
         ("unlimited", None),
+        ("1000T", 10**15),
         ("UNLIMITED", None),
     ],
 )
@@ -27,7 +28,11 @@ def test_parse(text: str, rate_bps: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "-1", "fast", "10GBps", "1.5", "0.1bps", "1e9", "10 Gbps per second", "٣"]
+    "text",
+    [
+        *("", "0", "-1", "fast", "10GBps", "1.5", "0.1bps", "1e9", "10 Gbps per second", "٣"),
+        *("1001Tbps", "9" * 5000),
+    ],
 )
 def test_refuse(text: str) -> None:
     with pytest.raises(ValueError, match="want a positive whole number of bits per second"):

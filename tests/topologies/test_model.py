@@ -16,6 +16,7 @@ from topologies.generate import generate
 from topologies.model import (
     EcnSettings,
     Fabric,
+    GrpcSettings,
     LinkEnd,
     LinkOverride,
     LinkSettings,
@@ -224,6 +225,11 @@ def test_grpc_addresses_follow_the_order_of_switches() -> None:
     assert addresses == [f"127.0.0.1:{50001 + ordinal}" for ordinal in range(10)]
     over_ipv6 = replace(FABRIC, grpc=replace(FABRIC.grpc, host="::1"))
     assert over_ipv6.grpc_address(next(over_ipv6.switches())) == "[::1]:50001"
+    at_the_end = replace(FABRIC, grpc=GrpcSettings(base_port=65535))
+    first, second, *_ = at_the_end.switches()
+    assert at_the_end.grpc_address(first) == "127.0.0.1:65535"
+    with pytest.raises(TopologyError, match="65535 leaves no TCP port for p0-t0-1"):
+        at_the_end.grpc_address(second)
 
 
 def test_target_has_one_port_less_than_nine_bits() -> None:

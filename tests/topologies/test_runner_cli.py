@@ -31,7 +31,7 @@ def call(
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["run", "three-plane"], 2, "no topology 'three-plane': give a file, or one of: "),
+        (["run", "three-plane"], 2, "three-plane: no such file; ready topologies are "),
         (["run", "--target", "p4pi"], 2, "unknown target 'p4pi'; choose one of"),
         (["run", "--packets", "0"], 2, "0 is not in the range"),
         (["run", "paper-scale"], 1, "can be planned, not installed"),

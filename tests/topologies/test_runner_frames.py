@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scapy.contrib.roce import BTH
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
+from tests.roce import bth_of
 from topologies.addressing import HostId, Path
 from topologies.model import Fabric
 from topologies.runner.check import frames
@@ -36,7 +36,7 @@ def test_a_frame_has_every_layer_of_an_mrc_write() -> None:
     assert (inner.src, inner.dst) == ("fd4d:5243::1", "fd4d:5243:0:1::2")
     assert (inner[UDP].dport, inner[UDP].chksum, inner[UDP].sport) == (4791, 0, CROSS.ev)
     assert outer.fl == inner.fl == 0
-    bth = packet[BTH]
+    bth = bth_of(packet)
     assert (bth.opcode, bth.dqpn, bth.psn, bth.pkey) == (0xC7, 7, 1, 0xFFFF)
     meth = METH(bytes(bth.payload))
     assert (meth.rqmsn, meth.msn) == (0, 0)
@@ -49,7 +49,7 @@ def test_a_frame_has_every_layer_of_an_mrc_write() -> None:
 def test_the_icrc_is_what_scapy_computes(path: Path, number: int) -> None:
     frame = write(path).frame(number)
     inner = IPv6(frame[54:])
-    inner[BTH].icrc = None
+    bth_of(inner).icrc = None
     assert bytes(inner) == frame[54:]
 
 
@@ -64,7 +64,9 @@ def test_opcodes_say_where_in_the_write_a_packet_stands(packets: int, opcodes: l
 def test_the_virtual_address_advances_by_the_payload() -> None:
     of_write = write(payload_bytes=1024)
     addresses = [
-        RETH(bytes(METH(bytes(Ether(of_write.frame(number))[BTH].payload)).payload)).virtual_address
+        RETH(
+            bytes(METH(bytes(bth_of(Ether(of_write.frame(number))).payload)).payload)
+        ).virtual_address
         for number in range(3)
     ]
     assert [address - addresses[0] for address in addresses] == [0, 1024, 2048]

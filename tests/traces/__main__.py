@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from p4src import PROGRAM_NAMES
+from tests.conftest import find_bmv2
 from tests.traces import captures
 from tests.traces.coverage import report, seen_by_traces, unreachable_items
 from tests.traces.format import CASES, Trace, TraceError, read
@@ -107,6 +108,8 @@ def from_pcap(files: tuple[str, ...]) -> None:
 @click.option("--target", type=click.Choice(list(TARGETS)), default="softswitch", show_default=True)
 def run(traces: tuple[str, ...], target: str) -> None:
     """Run TRACES (default: all that the target can run) and print what differs."""
+    if target == "bmv2" and find_bmv2() is None:
+        raise click.ClickException("target bmv2 needs simple_switch_grpc on the PATH or in $BMV2")
     names = traces or tuple(str(path) for path in sorted(CASES.glob("*.trace")))
     make_target = TARGETS[target]
     failed = False

@@ -21,6 +21,7 @@ from scapy.layers.l2 import Ether
 
 from softswitch.switch import Switch
 from softswitch.tables import ActionCall, Entry
+from tests.roce import bth_of
 from tests.traces.frames import WRITE_ONLY, WRITE_ONLY_IMM, mrc
 from tests.traces.targets.in_process import loaded
 
@@ -239,13 +240,13 @@ def test_any_burst_is_accounted_for(setup: QueueSetup, burst: Sequence[Sent], ro
 
 
 def psn_of(frame: bytes) -> int:
-    return int(Ether(frame)[BTH].psn)
+    return int(bth_of(Ether(frame)).psn)
 
 
 def form_of(frame: bytes, originals: dict[int, bytes], setup: QueueSetup) -> str:
     """Check a frame that came out against what went in; "data", "control" or "trimmed"."""
     packet = Ether(frame)
-    original = originals[packet[BTH].psn]
+    original = originals[psn_of(frame)]
     went_in = Ether(original)
     outer, outer_in = packet[IPv6], went_in[IPv6]
     inner, inner_in = packet.getlayer(IPv6, 2), went_in.getlayer(IPv6, 2)
@@ -258,7 +259,7 @@ def form_of(frame: bytes, originals: dict[int, bytes], setup: QueueSetup) -> str
     assert inner.plen == inner_in.plen
     assert packet[UDP].len == went_in[UDP].len
     assert inner.tc == inner_in.tc
-    assert bytes(packet[BTH])[:12] == bytes(went_in[BTH])[:12]
+    assert bytes(packet[UDP].payload)[:12] == bytes(went_in[UDP].payload)[:12]
     behind = slice(ETHERNET_BYTES + IPV6_BYTES, None)
     kind = dscp_of(original)
     if kind in CONTROL_CLASS:
@@ -334,6 +335,24 @@ def test_trimmed_packets_without_room_in_the_control_class_are_counted() -> None
     assert overflow.count("trimmed") == 28
     assert overflow.count("sent_control") == 2
     assert overflow.count("dropped_control_full") == 26
+
+
+def test_registers_reset_while_packets_wait_do_not_shut_the_port() -> None:
+    """A control plane may write a register at any time; what leaves afterwards was not counted."""
+    overflow = Overflow(QueueSetup(rate_bps=10**9, data_limit=50_000, control_limit=10_000))
+    for number in range(8):
+        overflow.receive(write(number, 4096, TRIMMABLE), 0)
+        overflow.receive(write(100 + number, 64, CONTROL), 0)
+    for kind in ("data", "control"):
+        assert overflow.occupancy(kind) > 0
+        register = overflow.pipeline.registers[f"{kind}_occupancy_bytes"]
+        register.values[:] = [0] * len(register.values)
+    overflow.drain(0)
+    overflow.receive(write(8, 4096, TRIMMABLE), 10**9)
+    overflow.receive(write(108, 64, CONTROL), 10**9)
+    overflow.drain(10**9)
+    overflow.assert_nothing_lost()
+    assert overflow.count("trimmed") == 0
 
 
 def test_control_overtakes_all_waiting_data() -> None:

@@ -8,7 +8,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final, NoReturn
 
 import click
@@ -16,7 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from topologies.loader import TopologyFileError, load_topology
+from topologies.loader import (
+    TopologyFileError,
+    find_topology,
+    load_topology,
+    ready_topologies,
+)
 from topologies.model import Fabric, TopologyError
 from topologies.runner.errors import RunnerError, UsageError
 from topologies.runner.run_store import (
@@ -35,7 +39,6 @@ PACKETS_PER_PATH: Final = 4
 SWITCHES_FILE: Final = "switches.json"
 DEFAULT_TOPOLOGY: Final = "two-plane"
 
-_TOPOLOGIES: Final = Path(__file__).resolve().parents[1]
 _STOP_TIMEOUT_S: Final = 20.0
 _PIPE_WIDTH: Final = 110
 
@@ -163,11 +166,13 @@ def up(topology: str, target_name: str, detach: bool) -> None:
         with Deployment(fabric, target, folder) as deployment:
             session.bring_up(deployment, report.ConsoleNarrator(console))
             _mark_up(folder)
+            # As root of a user namespace tcpdump cannot give up its privileges, and gives up itself
+            look = "tshark -ni port0" if inside.rootless else "tcpdump -eni port0"
             show = f"mrc-controller show p0-t0-0 --topology {topology}"
             console.print(
                 f"\nup: {folder.state.run_id}\n"
                 "  a shell on a host:    mrc-topology exec h0 -- bash\n"
-                "  what a port sees:     mrc-topology exec p0-t0-0 -- tcpdump -eni port0\n"
+                f"  what a port sees:     mrc-topology exec p0-t0-0 -- {look}\n"
                 f"  tables and counters:  {show} --switches {folder.path / SWITCHES_FILE}\n"
                 f"  end it:               {'mrc-topology down' if detach else 'Ctrl-C'}",
                 markup=False,
@@ -246,7 +251,7 @@ def list_topologies() -> None:
     table = Table(header_style="bold", title="Topologies", title_justify="left")
     for heading in ("name", "planes", "T0 per plane", "T1 per plane", "hosts", "switches"):
         table.add_column(heading, justify="left" if heading == "name" else "right")
-    for path in sorted(_TOPOLOGIES.glob("*.yaml")):
+    for path in ready_topologies().values():
         fabric = _load(path)
         numbers = (
             fabric.planes,
@@ -277,7 +282,7 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 def _open(topology: str, target_name: str) -> tuple[Fabric, Target]:
-    fabric = _load(_find(topology))
+    fabric = _load(topology)
     try:
         fabric.check_target()
     except TopologyError as error:
@@ -285,20 +290,9 @@ def _open(topology: str, target_name: str) -> tuple[Fabric, Target]:
     return fabric, find_target(target_name)
 
 
-def _find(topology: str) -> Path:
-    path = Path(topology)
-    if path.is_file():
-        return path
-    ready = _TOPOLOGIES / f"{topology}.yaml"
-    if ready.exists():
-        return ready
-    names = ", ".join(sorted(each.stem for each in _TOPOLOGIES.glob("*.yaml")))
-    raise UsageError(f"no topology {topology!r}: give a file, or one of: {names}")
-
-
-def _load(path: Path) -> Fabric:
+def _load(topology: str) -> Fabric:
     try:
-        return load_topology(path)
+        return load_topology(find_topology(topology))
     except TopologyFileError as error:
         raise UsageError("\n".join(error.problems)) from None
 

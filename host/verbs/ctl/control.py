@@ -205,7 +205,6 @@ class Control:
             )
         finally:
             # Operations on EVs end with the first entry that fails; those before it are done
-            entry.refresh()
             table.keep_ev(entry)
         self.context.device.driver.kick()
 
@@ -220,7 +219,7 @@ class Control:
 
     def query_ev_array(self, ev_profile_id: int) -> tuple[Ev, ...]:
         """The EVs of a profile (EV_OP_QUERY_EV_ARRAY)."""
-        return tuple(self._table.ev(ev_profile_id).array())
+        return tuple(self._table.ev(ev_profile_id).array.evs)
 
     def query_ev_state(self, ev_profile_id: int, evs: Iterable[Ev]) -> tuple[EvState, ...]:
         """The states of EVs of a profile (EV_OP_QUERY_EV_STATE).

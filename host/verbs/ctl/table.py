@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from host.nic import Nic, QpEvEvent
-from host.paths import EvProfile, EvSet
+from host.paths import EvSet
 from host.paths import EvState as PathsState
 from host.profiles import MrcProfiles
 from host.qp.queue_pair import QueuePair
@@ -60,15 +60,15 @@ class ProfileTable:
         self._cc[0] = CcProfileEntry.of_nic(0, nic.config, profiles.cc_profile)
         self._ev: dict[int, EvProfileEntry] = {}
         for number, profile in [(0, profiles.ev_profile), *profiles.ev_profiles.items()]:
-            self._ev[number] = self._ev_of_nic(number, profile)
+            self._ev[number] = self._new_ev(number)
+            self._ev[number].adopt(profile)
         #: Queues that want EV events
         self.watchers: list[EvEventCq] = []
 
-    def _ev_of_nic(self, number: int, profile: EvProfile) -> EvProfileEntry:
-        return EvProfileEntry.of_nic(
+    def _new_ev(self, number: int) -> EvProfileEntry:
+        return EvProfileEntry(
             number,
             self._nic.config,
-            profile,
             live=partial(self._set_live, number),
             observed=partial(self._observed, number),
         )
@@ -84,12 +84,7 @@ class ProfileTable:
     def ev(self, number: int) -> EvProfileEntry:
         """An EV profile; one that nobody has configured is INIT."""
         check_range("ev_profile_id", number, 0, _MAX_ID)
-        return self._ev.get(number) or EvProfileEntry(
-            number,
-            self._nic.config,
-            live=partial(self._set_live, number),
-            observed=partial(self._observed, number),
-        )
+        return self._ev.get(number) or self._new_ev(number)
 
     def cc(self, number: int) -> CcProfileEntry:
         """A CC profile; one that nobody has configured is INIT."""
@@ -98,7 +93,7 @@ class ProfileTable:
 
     def free_evs(self) -> int:
         """How many more EVs profiles may hold."""
-        return MAX_EVS - sum(len(entry.listed) for entry in self._ev.values())
+        return MAX_EVS - sum(entry.listed for entry in self._ev.values())
 
     # --- who uses what ---
 
@@ -121,7 +116,9 @@ class ProfileTable:
     def online_of_fmt(self, number: int) -> int:
         """How many EV profiles of a format are ONLINE."""
         return sum(
-            entry.state is ProfileState.ONLINE and entry.fmt_id == number and entry.has_fmt
+            entry.state is ProfileState.ONLINE
+            and entry.settings.fmt_fields is not None
+            and entry.settings.fmt_id == number
             for entry in self._ev.values()
         )
 

@@ -98,7 +98,7 @@ class TestReplacing:
             (EvOpEntry(NONE, Ev(1 << 32, 1)), "val"),
             (EvOpEntry(NONE, Ev(first.val, 5)), "port"),
             (EvOpEntry(NONE, Ev(first.val, 2)), "leaves on port 1, not 2"),
-            (EvOpEntry(NONE, Ev(2 << 3, 1)), "names uplink 2"),
+            (EvOpEntry(NONE, Ev(2 << 3, 1)), "uplink: 2 does not fit"),
             (EvOpEntry(NONE, Ev(1 << 20, 1)), "names no path"),
             (EvOpEntry(NONE, UNIVERSE[1], EvState.ASSUMED_BAD), "state"),
             (EvOpEntry(NONE, UNIVERSE[1], flags=EvOpFlags.ALL_COPIES), "ALL_COPIES"),
@@ -173,6 +173,8 @@ class TestStates:
             )
         with pytest.raises(InvalidArgumentError, match="missing"):
             ctl.query_ev_profile(PROFILE, mask)
+        with pytest.raises(InvalidArgumentError, match="QUERY_EV_ARRAY is for query_ev_profile"):
+            ctl.modify_ev_profile(PROFILE, EvProfileAttr(ev_op=EvOp(EvOpType.QUERY_EV_ARRAY)))
 
     @pytest.mark.parametrize("number", [0, PROFILE])
     def test_the_denylist(self, world: World, ctl: Control, number: int) -> None:

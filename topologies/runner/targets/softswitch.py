@@ -9,6 +9,7 @@ from typing import Final
 
 from softswitch.control_socket import ControlClient, ControlError
 from softswitch.switch import EGRESS_DROP, INGRESS_DROP
+from softswitch.traffic_manager import DEFAULT_DEPTH_PACKETS
 from topologies.runner.errors import RunnerError
 from topologies.runner.targets.base import PRIORITY_QUEUES, SwitchPlace, Target
 
@@ -33,6 +34,9 @@ class Softswitch(Target):
         for port, limit in place.limits.items():
             if limit.rate_bps is not None:
                 command += ["--port-rate", f"{port}={limit.rate_bps}"]
+            # What the queue itself dropped, the P4 program would count as waiting for ever
+            if limit.deepest_packets > DEFAULT_DEPTH_PACKETS:
+                command += ["--queue-depth-packets", f"{port}={limit.deepest_packets}"]
         return command
 
     def is_ready(self, place: SwitchPlace) -> bool:
