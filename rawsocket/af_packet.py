@@ -23,6 +23,9 @@ send_enetdown        the interface went down or away
 send_backlog_full    too many frames were waiting for a full interface
 send_<errno>         any other error of `send`
 ==================== ======================================================================
+
+One loss has no name: a frame that ends within its VLAN tag (shorter than 20 bytes, so never on a
+real wire) is thrown away by the kernel before any socket sees it, and in no counter.
 """
 
 from __future__ import annotations
@@ -198,7 +201,7 @@ class _SendBuffers:
             header.iov = parts + index * ctypes.sizeof(_IoVec)
             header.iov_length = 1
         #: Length of frame i stands at word 2 * i + 1
-        self.words = memoryview(self._iov).cast("B").cast("N")
+        self.words = memoryview(self._iov).cast("B").cast("L")
 
 
 def _address(buffer: bytearray | mmap.mmap) -> int:

@@ -6,6 +6,7 @@ pair that does not belong together, naming the first object that differs.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -29,7 +30,14 @@ from softswitch.p4runtime.unreachable import (
     make_value_set,
 )
 from softswitch.pipeline import DigestInfo, Pipeline
-from softswitch.tables import ActionProfile, ActionSignature, Table, ValueSet
+from softswitch.tables import (
+    ActionCall,
+    ActionProfile,
+    ActionSignature,
+    EntryMissing,
+    Table,
+    ValueSet,
+)
 
 _ANONYMOUS_IN_P4INFO = re.compile(r"digest_\d+")
 _ANONYMOUS_IN_PROGRAM = re.compile(r"tuple_\d+")
@@ -148,6 +156,7 @@ class Binding:
             if signature is None:
                 raise _mismatch(f"{label} has no action '{action.name}' in the program")
             _same_params(action, signature)
+        _know_all_actions(schema, table)
         if (profile.profile.name if profile else None) != table.action_profile:
             raise _mismatch(f"{label} is implemented by '{table.action_profile}' in the program")
         if bool(schema.direct_counter_id) != table.has_counters:
@@ -228,6 +237,17 @@ def _digest_ids(schema: Schema, pipeline: Pipeline) -> dict[str, int]:
             raise _mismatch(f"digest '{digest.name}' has other fields in the program")
         ids[name] = digest.id
     return ids
+
+
+def _know_all_actions(schema: TableSchema, table: Table) -> None:
+    """What the program's own entries do can be told to a client."""
+    entries = list(table.entries())
+    with contextlib.suppress(EntryMissing):
+        entries.append(table.default)
+    for entry in entries:
+        target = entry.target
+        if isinstance(target, ActionCall) and target.action not in schema.action_ids:
+            raise _mismatch(f"{schema.key.label} has no action '{target.action}' in P4Info")
 
 
 def _same_size(kind: str, name: str, ours: int, theirs: int) -> None:

@@ -49,6 +49,13 @@ API_VERSION = "1.4.1"
 MAX_STREAMS = 64
 """StreamChannels open at a time, arbitrated or not; each keeps threads of the server busy."""
 
+MAX_STATUS_BYTES = 1 << 20
+"""Size of a failed batch's status, which travels as gRPC metadata.
+
+A client that gets more than it accepts is told nothing at all. gRPC's default is 8 KiB, about 150
+updates; controllers that write larger batches raise it, to 1 MiB at most that we know of.
+"""
+
 _GRPC_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _MAX_LOGGED_KINDS = 256
 
@@ -304,11 +311,10 @@ class P4RuntimeService:
         try:
             return serve()
         except batches.UpdateError as batch:
-            status = _batch_status(where, batch)
-            context.set_trailing_metadata(
-                (("grpc-status-details-bin", status.SerializeToString()),)
-            )
-            context.abort(grpc.StatusCode.UNKNOWN, status.message)
+            message, details = _batch_status(where, batch)
+            if details is not None:
+                context.set_trailing_metadata((("grpc-status-details-bin", details),))
+            context.abort(grpc.StatusCode.UNKNOWN, message)
         except Exception as exception:
             error = error_of(exception) or self._failed(where, exception)
             context.abort(_GRPC_CODES[error.code], error.message)
@@ -326,19 +332,27 @@ class P4RuntimeService:
         return P4RuntimeError(Code.INTERNAL, f"{where} failed: {type(exception).__name__}")
 
 
-def _batch_status(where: str, batch: batches.UpdateError) -> Any:
-    """google.rpc.Status with one p4.v1.Error an element (section "Error Reporting Messages")."""
+def _batch_status(where: str, batch: batches.UpdateError) -> tuple[str, bytes | None]:
+    """A failed batch's message and its google.rpc.Status with one p4.v1.Error an element.
+
+    (Section "Error Reporting Messages".) None instead of a status that is too large to be sent.
+    """
     failed = [error for error in batch.errors if error is not None]
     message = f"{where}: {len(failed)} of {len(batch.errors)} failed, first: {failed[0].message}"
     status = status_pb2.Status(code=Code.UNKNOWN, message=message)
+    room = MAX_STATUS_BYTES - status.ByteSize()
     for error in batch.errors:
         detail = p4runtime_pb2.Error(canonical_code=Code.OK)
         if error is not None:
             detail = p4runtime_pb2.Error(
                 canonical_code=error.code, message=error.message, space=ERROR_SPACE, code=error.code
             )
-        status.details.add().Pack(detail)
-    return status
+        packed = status.details.add()
+        packed.Pack(detail)
+        room -= packed.ByteSize() + 4  # tag and length
+        if room < 0:
+            return message, None
+    return message, status.SerializeToString()
 
 
 def _raise(error: Exception) -> Any:

@@ -66,6 +66,19 @@ def test_an_unlimited_port_takes_a_batch_at_a_time() -> None:
     assert timer is not None and timer > 0
 
 
+def test_departures_are_when_ports_with_something_to_send_are_free_again() -> None:
+    peer = Peer(rate_bps=GIGABIT)
+    assert peer.nic.next_departure() is None
+    post(peer.qp, 1, 6 * MTU)
+    assert len(peer.nic.transmit(0)) == 4
+    first_ns = peer.nic.next_departure()
+    assert first_ns is not None and 0 < first_ns == peer.nic.next_timer()
+    # However late the driver is, the frame starts then
+    assert len(peer.nic.transmit(first_ns)) == 2
+    # Ports are busy, but nothing waits for them
+    assert peer.nic.next_departure() is None
+
+
 def test_answers_go_before_data() -> None:
     peer = Peer(rate_bps=GIGABIT, sack_packets=1)
     post(peer.qp, 1, 100 * MTU)

@@ -472,6 +472,19 @@ class TestErrors:
 
 
 class TestWhatTheControllerHears:
+    def test_an_rtt_beyond_the_wrap_of_timestamps_is_told_from_the_packets_age(self) -> None:
+        profiles = ListenerProfiles()
+        peer = Peer(profiles=profiles, timeout=20)
+        peer.now_ns = 1_000_003
+        peer.post(1, data(MTU))
+        peer.sent_of(Write)
+        peer.now_ns += 30_000_000
+        # The responder held the SACK back for 512 us and moved the timestamp on by as much
+        peer.sack(0, tx_timestamp=(1_000_003 + 512_000) // 128 & 0xFFFF)
+        (heard,) = [call for call in profiles.controller.heard if call[0] == "ack"]
+        assert isinstance(heard[3], int)
+        assert abs(heard[3] - (30_000_000 - 512_000)) < 128
+
     def test_rtt_is_exact_and_bytes_are_frames(self) -> None:
         profiles = ListenerProfiles()
         peer = Peer(profiles=profiles)

@@ -210,6 +210,12 @@ def more_actions(p4info: Any) -> None:
     named(p4info.tables, "Main.route").action_refs.add(id=police)
 
 
+def fewer_actions(p4info: Any) -> None:
+    learn = named(p4info.actions, "Main.learn").preamble.id
+    refs = named(p4info.tables, "Main.learned").action_refs
+    del refs[[ref.id for ref in refs].index(learn)]
+
+
 def no_profile(p4info: Any) -> None:
     named(p4info.tables, "Main.ecmp").implementation_id = 0
 
@@ -256,6 +262,7 @@ def wider_value_set(p4info: Any) -> None:
         ("exact in P4Info, lpm in the program", other_kind),
         ("'Main.forward' has parameter widths", wider_param),
         ("table 'Main.route' has no action 'Main.police'", more_actions),
+        ("table 'Main.learned' has no action 'Main.learn' in P4Info", fewer_actions),
         ("table 'Main.ecmp' is implemented by 'Main.ecmp_selector'", no_profile),
         ("'Main.ecmp_selector' has a selector in only one", no_selector),
         ("table 'Main.route' has a direct counter in only one", no_counter),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from p4.v1 import p4runtime_pb2
 
 from softswitch.fair_lock import FairLock
+from softswitch.p4runtime import service
 from softswitch.p4runtime.access import SwitchControl
 from softswitch.p4runtime.entities.counters import CounterHandler
 from softswitch.p4runtime.entities.table_entries import TableEntryHandler
@@ -685,6 +686,19 @@ def test_a_read_that_nobody_waits_for_ends(client: Client, monkeypatch: pytest.M
     with pytest.raises(grpc.RpcError):
         list(client.stub.Read(request, timeout=0.1))
     assert client.read(table_entry("exact_mac")) == []
+
+
+def test_a_batch_with_more_errors_than_can_be_told_says_how_many(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_STATUS_BYTES", 2000)
+    update = (DELETE, table_entry("exact_mac", ENTRY))
+    for updates, told in ((10, 10), (100, 0)):
+        with pytest.raises(RpcFailed) as failed:
+            client.write(*[update] * updates)
+        assert failed.value.code is Code.UNKNOWN
+        assert f"{updates} of {updates} failed, first: Main.exact_mac" in str(failed.value)
+        assert len(failed.value.codes) == told
 
 
 def test_empty_batches(client: Client) -> None:

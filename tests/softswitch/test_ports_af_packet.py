@@ -316,6 +316,36 @@ def test_interface_drops_are_counted(pair: tuple[Namespace, Namespace]) -> None:
     raw.close()
 
 
+def test_batches_are_sent_whole_and_in_order(pair: tuple[Namespace, Namespace]) -> None:
+    switch, host = pair
+    port = open_port(switch)
+    other = open_port(host, "h0")
+    frames = [ethernet(os.urandom(size)) for size in (1, 9216, 60, 1500) * 20]
+    port.send_batch(frames)
+    port.send_batch([])
+    assert receive(other, len(frames)) == frames
+    assert port.take_losses(poll=True) == []
+    port.close()
+    other.close()
+
+
+def test_a_frame_that_cannot_be_sent_does_not_hold_up_its_batch(
+    pair: tuple[Namespace, Namespace],
+) -> None:
+    switch, host = pair
+    port = open_port(switch)
+    other = open_port(host, "h0")
+    # Longer than the interface takes, and longer than there is room for
+    for long in (ethernet(bytes(9600)), ethernet(bytes(12_000))):
+        good = [ethernet(bytes([number]) * 60) for number in range(5)]
+        port.send_batch([*good[:2], long, *good[2:]])
+        assert receive(other, 5) == good
+        (loss,) = port.take_losses(poll=True)
+        assert (loss.reason, loss.packets, loss.size_bytes) == ("send_emsgsize", 1, len(long))
+    port.close()
+    other.close()
+
+
 def test_errors_of_sending_are_counted_by_name(pair: tuple[Namespace, Namespace]) -> None:
     switch, host = pair
     port = open_port(switch)

@@ -14,13 +14,15 @@ from topologies.runner.targets.softswitch import Softswitch
 QUEUE = QueueSettings(64 * 1024, 32 * 1024)
 
 
-def place(tmp_path: Path, rate_bps: int | None = 10_000_000) -> SwitchPlace:
+def place(
+    tmp_path: Path, rate_bps: int | None = 10_000_000, queue: QueueSettings = QUEUE
+) -> SwitchPlace:
     return SwitchPlace(
         name="p0-t0-0",
         device_id=2048,
         namespace=cast(Any, None),
         interfaces={0: "port0", 1: "port1"},
-        limits={0: PortLimit(rate_bps, QUEUE), 1: PortLimit(None, QUEUE)},
+        limits={0: PortLimit(rate_bps, queue), 1: PortLimit(None, QUEUE)},
         frame_bytes=4238,
         sockets=tmp_path,
         log=tmp_path / "log",
@@ -35,6 +37,13 @@ def test_softswitch_is_started_with_rates_and_its_control_socket(tmp_path: Path)
     assert f"--control-socket {tmp_path}/p0-t0-0.control" in text
     assert text.count("--port-rate") == 1
     assert "--port-rate 0=10000000" in text
+
+
+def test_the_softswitch_has_queues_deeper_than_the_limits_of_the_program(tmp_path: Path) -> None:
+    assert "--queue-depth" not in " ".join(Softswitch().command(place(tmp_path)))
+    large = QueueSettings(64 << 20, 32 * 1024)
+    command = list(Softswitch().command(place(tmp_path, queue=large)))
+    assert command[command.index("--queue-depth-packets") + 1] == f"0={(64 << 20) * 2 // 64}"
 
 
 def test_softswitch_is_ready_when_its_ready_file_is_there(tmp_path: Path) -> None:

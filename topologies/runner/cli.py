@@ -252,7 +252,7 @@ def list_topologies() -> None:
     for heading in ("name", "planes", "T0 per plane", "T1 per plane", "hosts", "switches"):
         table.add_column(heading, justify="left" if heading == "name" else "right")
     for path in ready_topologies().values():
-        fabric = _load(path)
+        fabric = _load(str(path))
         numbers = (
             fabric.planes,
             fabric.t0_per_plane,
