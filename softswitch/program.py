@@ -218,9 +218,9 @@ class _Loader:
                 profiles[profile["name"]] = self.profile(profile)
         for item in self.items("pipelines"):
             controls[item["name"]] = self.control(item)
-        for name in controls:
-            if name not in ("ingress", "egress"):
-                raise UnsupportedProgram(f"pipeline {name}: v1model has ingress and egress only")
+        if sorted(controls) != ["egress", "ingress"]:
+            names = ", ".join(controls) or "none"
+            raise UnsupportedProgram(f"pipelines: v1model has ingress and egress, not {names}")
         self.place = "field aliases"
         aliases = {
             name: self.field(target)
@@ -540,10 +540,8 @@ class _Loader:
 
     def parser(self) -> ir.Parser:
         parsers = self.items("parsers")
-        if len(parsers) > 1:
-            raise UnsupportedProgram("more than one parser: v1model has one")
-        if not parsers:
-            return ir.Parser("parser", None, {})
+        if len(parsers) != 1:
+            raise UnsupportedProgram(f"{len(parsers)} parsers: v1model has one")
         declared = {item["name"]: item for item in self.items("parse_vsets")}
         states = {
             item["name"]: self.parser_state(item, declared) for item in parsers[0]["parse_states"]
@@ -646,10 +644,8 @@ class _Loader:
 
     def deparser(self) -> tuple[tuple[ir.Header, ...], tuple[ir.Primitive, ...]]:
         deparsers = self.items("deparsers")
-        if not deparsers:
-            return (), ()
-        if len(deparsers) > 1:
-            raise UnsupportedProgram("more than one deparser: v1model has one")
+        if len(deparsers) != 1:
+            raise UnsupportedProgram(f"{len(deparsers)} deparsers: v1model has one")
         self.place = "deparser"
         headers = tuple(self.find(self.headers, n, "header") for n in deparsers[0]["order"])
         primitives = tuple(

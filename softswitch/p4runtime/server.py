@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -84,6 +85,9 @@ class P4RuntimeServer:
         host, separator, port = requested.rpartition(":")
         if not is_unix and not (separator and host and port.isdigit() and int(port) <= 0xFFFF):
             raise ServerError(f"address '{requested}': want HOST:PORT or unix:PATH")
+        folder = Path(requested.removeprefix("unix:")).parent
+        if is_unix and not folder.is_dir():
+            raise ServerError(f"cannot listen on {requested}: there is no folder {folder}")
         try:
             bound = self._server.add_insecure_port(requested)
         except RuntimeError:

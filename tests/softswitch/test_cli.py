@@ -275,9 +275,13 @@ def test_help_and_versions(capsys: pytest.CaptureFixture[str]) -> None:
         (b"{", "not JSON"),
         (b"[]", "not a BMv2 program"),
         (b'{"header_types": "x", "pipelines": []}', "'header_types' is not a list"),
+        (b'{"header_types": [], "pipelines": []}', "0 parsers: v1model has one"),
         (
-            b'{"header_types": [], "pipelines": [], "register_arrays": '
-            b'[{"name": "r", "size": 1000000000000000000, "bitwidth": 8}]}',
+            b'{"header_types": [], "parsers": [{"name": "p", "init_state": null, "parse_states": []}],'
+            b'"deparsers": [{"name": "d", "order": []}], "pipelines": ['
+            b'{"name": "ingress", "init_table": null, "tables": [], "conditionals": []},'
+            b'{"name": "egress", "init_table": null, "tables": [], "conditionals": []}],'
+            b'"register_arrays": [{"name": "r", "size": 1000000000000000000, "bitwidth": 8}]}',
             "do not fit into memory",
         ),
         (b"\xff\xfe", "not a text file"),

@@ -181,7 +181,7 @@ REFUSED: list[tuple[str, str]] = [
         made.text(extern_instances=[{"name": "e", "id": 0, "type": "Thing"}]),
         "extern instance e of type Thing",
     ),
-    (made.text(pipelines=[made.pipeline("main")]), "pipeline main: v1model has ingress and egress"),
+    (made.text(pipelines=[made.pipeline("main")]), "pipelines: v1model has ingress and egress"),
     (
         made.text(calculations=[{"name": "c", "id": 0, "algo": "sha1", "input": []}]),
         "calculation c: hash algorithm 'sha1'",
