@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from host.profiles import Profiles
@@ -122,30 +123,21 @@ class Network:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Frames of a whole run: sent + duplicated = received + lost + in flight."""
+    """Frames of a whole run: sent + duplicated = received + lost + in flight.
 
-    def __init__(
-        self,
-        *,
-        sent: int,
-        duplicated: int,
-        received: int,
-        lost: dict[str, int],
-        in_flight: int,
-        trimmed: int,
-        marked: int,
-        corrupted: int,
-    ) -> None:
-        self.sent = sent
-        self.duplicated = duplicated
-        self.received = received
-        #: By cause
-        self.lost = lost
-        self.in_flight = in_flight
-        self.trimmed = trimmed
-        self.marked = marked
-        self.corrupted = corrupted
+    `lost` by cause. `trimmed` and `marked` are packets that switches trimmed or set CE in.
+    """
+
+    sent: int
+    duplicated: int
+    received: int
+    lost: dict[str, int]
+    in_flight: int
+    trimmed: int
+    marked: int
+    corrupted: int
 
     @property
     def unaccounted(self) -> int:

@@ -349,6 +349,7 @@ class Nscc(CongestionController):
             self._cwnd = max(
                 self._cwnd, min(self._unpenalised_cwnd, float(self.constants.max_cwnd_bytes))
             )
+            self._unpenalised_cwnd = 0.0
         self._publish()
 
     # --- parts ---

@@ -39,6 +39,8 @@ _MAX_DOUBLINGS = 6
 _ORDER_NS = 4_000_000
 _HALF_TIMESTAMPS = 1 << 15
 _TIMESTAMP_MASK = 0xFFFF
+_HALF_REQUEST_IDS = 1 << 15
+_REQUEST_ID_MASK = 0xFFFF
 
 
 @dataclass(slots=True)
@@ -80,10 +82,25 @@ class PeerPortsChanged:
 
 @dataclass(slots=True)
 class PortStatusUpdate:
-    """Of a peer: the last update accepted from it, for telling old from new."""
+    """Of a peer: the last update accepted from it, for telling old from new.
+
+    Several ports that change at once make several updates with one timestamp; the request id, which
+    a NIC counts up, tells their order.
+    """
 
     tx_timestamp: int
+    request_id: int
     accepted_ns: int
+
+    def is_newer_than(self, last: PortStatusUpdate) -> bool:
+        """Whether it was sent after another one, as far as timestamps reach."""
+        if self.accepted_ns - last.accepted_ns >= _ORDER_NS:
+            return True
+        later = self.tx_timestamp - last.tx_timestamp & _TIMESTAMP_MASK
+        if later == 0:
+            # Equal ids: a repetition, with what is true now
+            return self.request_id - last.request_id & _REQUEST_ID_MASK < _HALF_REQUEST_IDS
+        return later < _HALF_TIMESTAMPS
 
 
 class EndpointOperations:
@@ -308,7 +325,7 @@ class EndpointOperations:
             self._answered(request, port, erth.tx_timestamp, now_ns)
             return True
         if erth.op == EndpointOp.PORT_STATUS_UPDATE:
-            self._heed(address, peer, erth, now_ns)
+            self._heed(address, peer, erth, bth.psn & _REQUEST_ID_MASK, now_ns)
         route = self._route_back(peer, port, address, envelope.ev)
         if route is None:
             return False
@@ -328,24 +345,26 @@ class EndpointOperations:
         except (NoRouteError, AddressingError):
             return None
 
-    def _heed(self, address: int, peer: Peer | None, erth: ERTH, now_ns: int) -> None:
+    def _heed(
+        self, address: int, peer: Peer | None, erth: ERTH, request_id: int, now_ns: int
+    ) -> None:
         planes_up = 0
         for number in ports_of_status_mask(erth.port_status_mask):
             planes_up |= 1 << number - 1
         planes_up &= (1 << len(self._config.ports)) - 1
-        update = PortStatusUpdate(erth.tx_timestamp, now_ns)
+        update = PortStatusUpdate(erth.tx_timestamp, request_id, now_ns)
         if peer is None:
             # The newest ones are kept; who connects after that many others is told again
-            self._told.pop(address, None)
+            told = self._told.pop(address, None)
+            if told is not None and not update.is_newer_than(told[1]):
+                planes_up, update = told
             self._told[address] = planes_up, update
             if len(self._told) > MAX_TOLD:
                 del self._told[next(iter(self._told))]
             return
         last = peer.port_status
-        if last is not None and now_ns - last.accepted_ns < _ORDER_NS:
-            newer = erth.tx_timestamp - last.tx_timestamp & _TIMESTAMP_MASK
-            if newer >= _HALF_TIMESTAMPS:
-                return
+        if last is not None and not update.is_newer_than(last):
+            return
         peer.port_status = update
         if planes_up != peer.planes_up:
             self._planes_changed(peer, planes_up)

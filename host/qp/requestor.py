@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from host.config import EXPONENTIAL_RETRIES_FOR_EVER, MAX_TIMEOUT, TIMEOUT_UNIT_NS
@@ -154,6 +155,9 @@ class _Packet:
         #: It was acknowledged, and is sent again for its transport ACK, which was lost
         self.solicits = False
 
+    def __lt__(self, other: _Packet) -> bool:
+        return self.psn < other.psn
+
 
 class Requestor:
     """The sending half of a queue pair. The NIC's scheduler calls `next_packet`."""
@@ -254,7 +258,9 @@ class Requestor:
         self._wimm_in_flight = 0
 
         self._packets: dict[int, _Packet] = {}
-        self._retransmissions: deque[_Packet] = deque()
+        #: A heap, oldest first: with a window of one packet, the peer's window moves on, and a peer
+        #: that is gone is found by one packet's retries and not by all of them in turn
+        self._retransmissions: list[_Packet] = []
         self._timers: list[deque[_Packet]] = [deque()]
         #: Retransmission that asks for a lost transport ACK, and when one will be needed
         self._solicit: _Packet | None = None
@@ -327,7 +333,7 @@ class Requestor:
         """Whether there is something to send, allowed or not."""
         retransmissions = self._retransmissions
         while retransmissions and not retransmissions[0].live:
-            retransmissions.popleft()
+            heappop(retransmissions)
         return bool(
             self._current is not None or self._send_queue or retransmissions or self._probe_queue
         )
@@ -342,7 +348,7 @@ class Requestor:
             return sent
         retransmissions = self._retransmissions
         while retransmissions and not retransmissions[0].live:
-            retransmissions.popleft()
+            heappop(retransmissions)
 
         controller = self.controller
         if retransmissions:
@@ -352,7 +358,7 @@ class Requestor:
             ev = self.evs.select(room)
             if ev is None and not self._lost_without_path():
                 return None
-            packet = retransmissions.popleft()
+            packet = heappop(retransmissions)
             if ev is None:
                 self._start_timer(packet, now_ns)
                 return None
@@ -679,7 +685,7 @@ class Requestor:
             self._solicit = again
         else:
             self._packets[packet.psn] = again
-        self._retransmissions.append(again)
+        heappush(self._retransmissions, again)
 
     def on_ack(self, aeth: AETH, now_ns: int) -> bool:
         """A transport ACK or NAK. False: of a message that was never sent, or of no known kind."""
@@ -820,7 +826,7 @@ class Requestor:
         packet = _Packet(message.last_psn, message)
         packet.solicits = True
         self._solicit = packet
-        self._retransmissions.append(packet)
+        heappush(self._retransmissions, packet)
 
     def _probe_for_sack(self) -> None:
         """One probe at a time on any EV: its SACK says what arrived."""

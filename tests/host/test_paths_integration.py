@@ -18,9 +18,10 @@ from host.nic import Nic, QpEvEvent
 from host.paths import EvEvent, EvMode, EvProfile, EvSet, EvState, ReverseEvSet
 from host.profiles import CcProfile, MrcProfiles
 from host.qp.states import QpState
-from host.wire import Write, decode
+from host.qp.work import WriteRequest
+from host.wire import Sack, Write, decode
 from host.wire.packet import EndpointRequest, Probe
-from tests.host.network import FABRIC, Faults, Network, pair
+from tests.host.network import FABRIC, Faults, Network, config, pair
 from tests.host.test_model_based import GUARD_BYTES, MTU, World, requestor_of
 from topologies.addressing import encode_ev
 
@@ -310,6 +311,45 @@ def test_a_profile_that_is_not_there_is_named(attributes: dict[str, int], messag
     profiles = MrcProfiles(cc_profiles={1: CcProfile()})
     with pytest.raises(ValueError, match=message):
         World(pair(profiles=profiles), 1, 100, (1, 1), attributes)
+
+
+@pytest.mark.parametrize(("fan_in", "penalties"), [(True, {0, 127 - 63}), (False, {0})])
+def test_two_that_send_to_one_are_asked_for_half_their_windows(
+    fan_in: bool, penalties: set[int]
+) -> None:
+    profiles = MrcProfiles(base_rtt_ns=RTT_NS, fan_in=fan_in)
+    nics = [
+        Nic(
+            config(host, rate_bps=10**10, path_mtu_bytes=MTU, qp=FOR_EVER),
+            seed=number,
+            profiles=profiles,
+        )
+        for number, host in enumerate(("h0", "h1", "h2"))
+    ]
+    *senders, receiver = nics
+    network = Network(nics)
+    # The wires behind the senders are full, so the receiver's ports count as busy
+    memory = bytearray(2000 * MTU)
+    region = receiver.register_memory(memory)
+    queues = []
+    for nic in senders:
+        near, far = nic.create_qp(nic.create_cq()), receiver.create_qp(receiver.create_cq())
+        told = near.endpoint(), far.endpoint()
+        near.connect(told[1])
+        far.connect(told[0])
+        near.post_write(WriteRequest(1, bytes(2000 * MTU), region.va, region.rkey))
+        queues.append(near.send_cq)
+    seen: set[int] = set()
+
+    def watch(nic: Nic, port: int, frame: bytes) -> None:
+        packet = decode(frame)
+        if isinstance(packet, Sack):
+            seen.add(packet.cc_state.rcv_cwnd_pen)
+
+    network.watch = watch
+    network.run()
+    assert all(len(queue.poll()) == 1 for queue in queues)
+    assert seen == penalties
 
 
 probabilities = st.sampled_from([0.0, 0.0, 0.01, 0.05])

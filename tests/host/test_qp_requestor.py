@@ -471,6 +471,27 @@ class TestErrors:
         assert {number_of(packet) for packet in sent} == {0, 1}
 
 
+class TestOrderOfRetransmissions:
+    def test_the_oldest_packet_goes_first(self) -> None:
+        peer = Peer()
+        peer.post(1, data(6 * MTU))
+        sent = peer.sent_of(Write)
+        for number in (4, 1, 3):
+            peer.nack(number, NackReason.TRIMMED, sent[number].envelope.ev)
+        peer.post(2, data(1))
+        assert [number_of(packet) for packet in peer.sent_of(Write)] == [1, 3, 4, 6]
+
+    def test_a_peer_that_is_gone_costs_the_retries_of_one_packet(self) -> None:
+        profiles = ListenerProfiles()
+        peer = Peer(profiles=profiles, timeout=5, linear_retries=3, exponential_retries=0)
+        peer.post(1, data(6 * MTU))
+        assert len(peer.sent_of(Write)) == 6
+        # From now on one packet at a time: the others' retries wait behind those of the first
+        profiles.controller.cwnd_bytes = 1
+        peer.wait((TIMEOUT_UNIT_NS << 5) * 4 + 1000)
+        assert peer.statuses() == [(1, "RETRY_EXCEEDED_ERROR")]
+
+
 class TestWhatTheControllerHears:
     def test_an_rtt_beyond_the_wrap_of_timestamps_is_told_from_the_packets_age(self) -> None:
         profiles = ListenerProfiles()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -133,3 +136,22 @@ def test_pcap_that_cannot_be_written(
     )
     assert code == 1
     assert err.count("\n") == 1 and "cannot be written" in err
+
+
+def test_runs_are_the_same_in_every_process(scenario: Path) -> None:
+    """Nothing hangs on the order of sets or on hashes, which differ from process to process."""
+    arguments = [sys.executable, "-m", "sim", "run", str(scenario), "-q", "--json", "-"]
+    loss = "{loss: {tier: fabric, probability: 0.02}}"
+    change = f"faults=[{loss}, {{port_down: {{host: h0, plane: 0, at: 9us, for: 9us}}}}]"
+    outputs = [
+        subprocess.run(
+            [*arguments, "--set", change],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    assert json.loads(outputs[0])["total"]["retransmissions"] > 0

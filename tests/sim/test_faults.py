@@ -135,3 +135,20 @@ def test_delay_delays(run_scenario: RunScenario) -> None:
     assert plain is not None and slow is not None
     # Once for the data and once for its answer
     assert slow - plain == 20_000
+
+
+def test_ports_that_change_at_once_are_told_in_the_right_order(simulate: Simulate) -> None:
+    """Their updates bear one timestamp and overtake each other on different planes."""
+    extra = """\
+faults:
+  - link_down: {link: [h2, "p[0-2]-t0-1"], at: 20us, for: 20us}
+"""
+    simulation = simulate(extra, base=LONG, changes=["topology.planes=4"])
+    address = simulation.network.hosts["h2"].config.address
+    told = []
+    for now_ns in (30_000, 60_000):
+        simulation.loop.run(until_ns=now_ns)
+        peer = simulation.network.hosts["h0"].nic.peer(address)
+        assert peer is not None
+        told.append(peer.planes_up)
+    assert told == [0b1000, 0b1111]

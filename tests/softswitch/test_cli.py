@@ -277,7 +277,8 @@ def test_help_and_versions(capsys: pytest.CaptureFixture[str]) -> None:
         (b'{"header_types": "x", "pipelines": []}', "'header_types' is not a list"),
         (b'{"header_types": [], "pipelines": []}', "0 parsers: v1model has one"),
         (
-            b'{"header_types": [], "parsers": [{"name": "p", "init_state": null, "parse_states": []}],'
+            b'{"header_types": [],'
+            b'"parsers": [{"name": "p", "init_state": null, "parse_states": []}],'
             b'"deparsers": [{"name": "d", "order": []}], "pipelines": ['
             b'{"name": "ingress", "init_table": null, "tables": [], "conditionals": []},'
             b'{"name": "egress", "init_table": null, "tables": [], "conditionals": []}],'
