@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from sim.result import FlowResult, RunResult
 from sim.verdict import goodput_share, total_share
@@ -16,6 +17,8 @@ from topologies.units import size_text
 #: Rows of a table; what is more is summed up
 MAX_ROWS = 16
 NONE = "-"
+#: In front of what did not fit on a line
+_HANGING = "    "
 
 
 def time_text(ns: float | None) -> str:
@@ -41,8 +44,8 @@ def rate_text(bps: float | None) -> str:
 def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
     """Everything that a user wants to see first."""
     out = _Out(console)
-    out.line(f"[bold]{escape(result.scenario)}[/]  {escape(result.description)}")
-    out.line(
+    out.prose(f"[bold]{escape(result.scenario)}[/]  {escape(result.description)}")
+    out.prose(
         f"  fabric {fabric.name}: {fabric.planes} planes x {fabric.t0_per_plane} T0 x "
         f"{fabric.t1_per_plane} T1, {fabric.host_count} hosts; base RTT "
         f"{time_text(result.base_rtt_ns)}; seed {result.seed}"
@@ -58,7 +61,7 @@ def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
     packets = result.total["packets"]
     per_packet = f", {result.cpu_s / packets * 1e6:.0f} µs of CPU per packet" if packets else ""
     out.line()
-    out.line(
+    out.prose(
         f"  {time_text(result.now_ns)} of virtual time, {result.events} events in "
         f"{result.wall_s:.1f} s{per_packet}"
     )
@@ -71,25 +74,61 @@ def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
 
 
 class _Out:
+    """Lines and tables, within the width of the console where there is one to keep to."""
+
     def __init__(self, console: Console) -> None:
         self._console = console
 
     def line(self, text: str = "") -> None:
+        """A line as it is, however long."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def table(self, title: str, columns: Iterable[str], rows: Sequence[tuple[str, ...]]) -> None:
-        """A table; its first column is left-aligned."""
-        table = Table(
-            title=title, title_justify="left", title_style="bold", box=None, pad_edge=True
-        )
-        for index, column in enumerate(columns):
-            table.add_column(
-                column, justify="left" if index == 0 else "right", header_style="dim", no_wrap=True
-            )
-        for row in rows:
-            table.add_row(*map(escape, row))
+    def prose(self, text: str) -> None:
+        """A line that goes on in further ones, indented, where the console is too narrow."""
+        room = self._console.width
+        whole = Text.from_markup(text)
+        if whole.cell_len <= room:
+            self.line(text)
+            return
+        for index, part in enumerate(whole.wrap(self._console, max(room - len(_HANGING), 1))):
+            part.rstrip()
+            self.line((_HANGING if index else "") + part.markup)
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+        """A table; its first column is left-aligned.
+
+        Columns that do not fit stand in further tables below it, each with the first column again:
+        nothing is ever cut off.
+        """
+        widths = [
+            max(cell_len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)
+        ]
         self.line()
-        self._console.print(table)
+        self.line(f"[bold]{title}[/]")
+        for part in _parts(widths, self._console.width):
+            for number, row in enumerate((columns, *rows)):
+                cells = [_aligned(row[0], widths[0], left=True)]
+                cells += [_aligned(row[index], widths[index]) for index in part]
+                text = escape(" " + "  ".join(cells).rstrip())
+                self.line(text if number else f"[dim]{text}[/]")
+
+
+def _aligned(text: str, width: int, *, left: bool = False) -> str:
+    space = " " * (width - cell_len(text))
+    return text + space if left else space + text
+
+
+def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Columns behind the first one, so shared out that each table fits; one at least in each."""
+    parts: list[list[int]] = []
+    used = room
+    for index, width in enumerate(widths[1:], start=1):
+        if not parts or used + 2 + width > room:
+            parts.append([])
+            used = 1 + widths[0]
+        parts[-1].append(index)
+        used += 2 + width
+    return parts
 
 
 def _flows(out: _Out, result: RunResult) -> None:
@@ -108,7 +147,7 @@ def _flows(out: _Out, result: RunResult) -> None:
         if len(members) > 1:
             share = total_share(members, result.payload_share)
             together = "" if share is None else f", together {100 * share:.1f} % of one line rate"
-            out.line(f"  {group}: {len(members)} flows, Jain's index {index:.4f}{together}")
+            out.prose(f"  {group}: {len(members)} flows, Jain's index {index:.4f}{together}")
 
 
 def _flow_row(flow: FlowResult, result: RunResult) -> tuple[str, ...]:
@@ -171,13 +210,13 @@ def _planes(out: _Out, result: RunResult) -> None:
         f"{plane}: {100 * size / total:.2f}" for plane, size in enumerate(result.plane_bytes)
     )
     out.line()
-    out.line(f"  [bold]planes[/], percent of data sent:  {shares}")
+    out.prose(f"  [bold]planes[/], percent of data sent:  {shares}")
 
 
 def _frames(out: _Out, result: RunResult) -> None:
     lost = sum(result.lost.values())
     duplicated = f" + {result.duplicated} duplicated" if result.duplicated else ""
-    out.line(
+    out.prose(
         f"  [bold]frames[/]: {result.sent} sent{duplicated} = {result.received} received + "
         f"{lost} lost + {result.in_flight} on the way; {result.trimmed} trimmed, "
         f"{result.marked} marked"

@@ -1,0 +1,105 @@
+"""Ranks on two agents: what they compute, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from host.agent.agent import AgentOptions
+from host.collectives import COLLECTIVES
+from tests.host.agent.world import QUICK, Client, Side, run, until, world
+
+
+async def joined(near: Side, far: Side, **fields: Any) -> list[Client]:
+    """Two connected ranks."""
+    clients = [await Client.open(near), await Client.open(far)]
+    rows = [
+        (await client.ask("group_join", rank=rank, size=2, **fields))["info"]
+        for rank, client in enumerate(clients)
+    ]
+    await asyncio.gather(*(client.ask("group_connect", table=rows) for client in clients))
+    return clients
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_every_collective_is_right_round_after_round(name: str) -> None:
+    async def test() -> None:
+        async with world() as (near, far):
+            clients = await joined(near, far, collective=name, lanes=2)
+            for data_type in ("int32", "float32"):
+                answers = await asyncio.gather(
+                    *(
+                        client.ask(
+                            "group_run",
+                            collective=name,
+                            size=200_000,
+                            data_type=data_type,
+                            rounds=3,
+                        )
+                        for client in clients
+                    )
+                )
+                for answer in answers:
+                    assert answer["wrong_elements"] == 0
+                    assert len(answer["starts_ns"]) == len(answer["ends_ns"]) == 3
+            for client in clients:
+                await client.close()
+            for side in (near, far):
+                await until(lambda: not side.agent.nic.qps)  # noqa: B023
+                assert len(side.agent.nic.memory) == 0
+
+    run(test())
+
+
+def test_ranks_that_want_different_things_fail_and_say_so() -> None:
+    async def test() -> None:
+        async with world() as (near, far):
+            one, other = await joined(near, far, collective="all-reduce")
+            errors = await asyncio.gather(
+                one.refused("group_run", collective="all-reduce", size=4096),
+                other.refused("group_run", collective="all-reduce", size=8192),
+            )
+            assert errors[0].startswith("h0: ") and errors[1].startswith("h2: ")
+
+    run(test())
+
+
+def test_a_rank_that_falls_silent_ends_the_group() -> None:
+    async def test() -> None:
+        async with world(AgentOptions(timing=QUICK, seed=1)) as (near, far):
+            one, _ = await joined(near, far, collective="all-reduce")
+            for port in far.ports.values():
+                port.dead = True
+            error = await one.refused("group_run", collective="all-reduce", size=4096)
+            assert error.startswith("h0: ")
+
+    run(test())
+
+
+def test_wrong_requests_are_refused() -> None:
+    async def test() -> None:
+        async with world() as (near, _):
+            client = await Client.open(near)
+            assert "is no rank" in await client.refused("group_run", collective="x", size=1)
+            assert "is no rank" in await client.refused("group_connect", table=[])
+            assert "rank: 2" in await client.refused("group_join", rank=2, size=2)
+            error = await client.refused("group_join", rank=0, size=2, collective="x")
+            assert "there are all-reduce" in error
+            await client.ask("group_join", rank=0, size=2)
+            assert "a rank already" in await client.refused("group_join", rank=0, size=2)
+            assert "rank 1 is missing" in await client.refused("group_connect", table=[])
+            error = await client.refused("group_run", collective="all-reduce", size=4096)
+            assert "not connected" in error
+            for field, value, reason in (
+                ("collective", "x", "there are all-reduce"),
+                ("data_type", "int7", "int7"),
+                ("reduce_op", "mean", "mean"),
+                ("rounds", 0, "rounds: 0"),
+                ("chunk_bytes", 0, "chunk_bytes: 0"),
+            ):
+                good = {"collective": "all-reduce", "size": 4096}
+                assert reason in await client.refused("group_run", **{**good, field: value})
+
+    run(test())
