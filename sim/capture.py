@@ -7,7 +7,9 @@ to a limit and then appended to its file.
 
 from __future__ import annotations
 
+import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,8 +41,11 @@ class Capture:
             buffer = self._buffers[port] = bytearray()
         size = len(frame)
         seconds, nanoseconds = divmod(time_ns, _NS_PER_S)
-        buffer += _RECORD_HEADER.pack(seconds, nanoseconds, min(size, SNAP_LENGTH), size)
-        buffer += frame[:SNAP_LENGTH]
+        # In one piece: a run may be interrupted anywhere
+        buffer += (
+            _RECORD_HEADER.pack(seconds, nanoseconds, min(size, SNAP_LENGTH), size)
+            + frame[:SNAP_LENGTH]
+        )
         if len(buffer) > _BUFFER_BYTES:
             self._flush(port, buffer)
 
@@ -51,8 +56,15 @@ class Capture:
             path.write_bytes(
                 _FILE_HEADER.pack(MAGIC_NANOSECONDS, 2, 4, 0, 0, SNAP_LENGTH, LINKTYPE_ETHERNET)
             )
-        with path.open("ab") as file:
-            file.write(buffer)
+        whole_bytes = path.stat().st_size
+        try:
+            with path.open("ab") as file:
+                file.write(buffer)
+        except OSError:
+            # Half a record would be a broken capture
+            with suppress(OSError):
+                os.truncate(path, whole_bytes)
+            raise
         buffer.clear()
 
     def close(self) -> None:

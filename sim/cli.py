@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -46,7 +48,17 @@ def main() -> NoReturn:
         for problem in error.problems:
             click.echo(f"{PROGRAM}: {problem}", err=True)
         sys.exit(2)
+    except OSError as error:
+        # Files are dealt with where they are written; left are the standard streams
+        _give_up_stdout()
+        _fail(f"the output cannot be written: {error.strerror}")
     sys.exit(0)
+
+
+def _give_up_stdout() -> None:
+    """Nothing more goes there: or else Python would complain of it once more at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,23 +103,22 @@ def run(
     Exits with 1 where something the scenario expects does not hold.
     """
     loaded = load_scenario(find_scenario(scenario), changes=changes, seed=seed)
-    result = _run(loaded, pcap, quiet)
     to_stdout = json_file is not None and str(json_file) == "-"
+    if json_file is not None and not to_stdout:
+        _check_writable(json_file)
+    result = _run(loaded, pcap, quiet)
     if json_file is not None:
         text = json.dumps(result.to_json(), indent=2) + "\n"
         if to_stdout:
             click.echo(text, nl=False)
         else:
-            try:
-                json_file.write_text(text)
-            except OSError as error:
-                _fail(f"{json_file}: cannot be written: {error.strerror}")
+            _write(json_file, text)
     if quiet:
         for failure in result.failures:
             click.echo(f"{PROGRAM}: {loaded.name}: {failure}", err=True)
     else:
         console = Console(stderr=to_stdout)
-        if not console.is_terminal:
+        if not console.is_terminal and "COLUMNS" not in os.environ:
             console = Console(stderr=to_stdout, width=_PIPE_WIDTH)
         print_result(console, loaded.fabric, result)
     sys.exit(1 if result.failures else 0)
@@ -116,6 +127,35 @@ def run(
 def _fail(message: str) -> NoReturn:
     click.echo(f"{PROGRAM}: {message}", err=True)
     sys.exit(1)
+
+
+def _check_writable(path: Path) -> None:
+    """Say before the run that its result could not be written."""
+    if not path.name or path.is_dir():
+        _fail(f"{path}: cannot be written: {os.strerror(errno.EISDIR)}")
+    if not path.parent.is_dir():
+        _fail(f"{path}: cannot be written: there is no folder {path.parent}")
+    stands_alone = path.exists() and not path.is_file()
+    if not (stands_alone or os.access(path.parent, os.W_OK | os.X_OK)) or (
+        path.exists() and not os.access(path, os.W_OK)
+    ):
+        _fail(f"{path}: cannot be written: {os.strerror(errno.EACCES)}")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all; what is no file (a pipe, a device) takes it as is."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.exists() and (path.is_symlink() or not path.is_file()):
+            path.write_text(text)
+            return
+        beside.write_text(text)
+        beside.replace(path)
+    except OSError as error:
+        _fail(f"{path}: cannot be written: {error.strerror}")
+    finally:
+        with suppress(OSError):
+            beside.unlink()
 
 
 def _run(scenario: Scenario, pcap: Path | None, quiet: bool) -> RunResult:

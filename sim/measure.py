@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -60,6 +61,11 @@ class RateMeter:
         totals = [0]
         totals.extend(sum(values) for values in zip(*self.samples, strict=True))
         return totals
+
+    def whole_intervals(self) -> int:
+        """How many intervals, from time 0 on, passed before all there is now was delivered."""
+        now = sum(flow.delivered_bytes() for flow in self._flows)
+        return max(bisect_left(self.delivered(), now) - 1, 0)
 
     def rates_bps(self) -> list[float]:
         """The rate of all flows together in each interval."""
@@ -210,7 +216,9 @@ class FaultWatch:
         interval_ns = meter.interval_ns
         rates = meter.rates_bps()
         if done_ns is not None:
-            rates = rates[: max(done_ns // interval_ns, 0)]
+            # The last bytes landed before their completion came; the interval in which they did
+            # was full in part only
+            rates = rates[: meter.whole_intervals()]
         first = effect.at_ns // interval_ns
         window = rates[max(first - 4 * SMOOTHING_SAMPLES, min(2, first // 2)) : first]
         if not effect.begun or not window:

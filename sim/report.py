@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -93,6 +93,17 @@ class _Out:
         for index, part in enumerate(whole.wrap(self._console, max(room - len(_HANGING), 1))):
             part.rstrip()
             self.line((_HANGING if index else "") + part.markup)
+
+    def items(self, start: str, items: Iterable[str]) -> None:
+        """What starts a line, and items behind it, none of which is broken."""
+        line = start
+        for item in items:
+            longer = f"{line}  {item}"
+            if Text.from_markup(longer).cell_len > self._console.width and line.strip():
+                self.line(line)
+                longer = _HANGING + item
+            line = longer
+        self.line(line)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
         """A table; its first column is left-aligned.
@@ -206,11 +217,9 @@ def _planes(out: _Out, result: RunResult) -> None:
     total = sum(result.plane_bytes)
     if not total:
         return
-    shares = "  ".join(
-        f"{plane}: {100 * size / total:.2f}" for plane, size in enumerate(result.plane_bytes)
-    )
+    shares = [f"{plane}: {100 * size / total:.2f}" for plane, size in enumerate(result.plane_bytes)]
     out.line()
-    out.prose(f"  [bold]planes[/], percent of data sent:  {shares}")
+    out.items("  [bold]planes[/], percent of data sent:", shares)
 
 
 def _frames(out: _Out, result: RunResult) -> None:

@@ -6,6 +6,7 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,9 +91,29 @@ class Simulation:
                 self.loop.stop()
 
     def run(self, progress: Progress | None = None) -> RunResult:
-        """Run to the end. Raises StandstillError where time does not pass."""
+        """Run to the end. Raises StandstillError where time does not pass.
+
+        Captures are whole, up to the same moment, however the run ends.
+        """
         cpu = time.process_time()
         wall = time.perf_counter()
+        try:
+            self._run_to_end(progress)
+        except BaseException:
+            if self.capture is not None:
+                with suppress(OSError):
+                    self.capture.close()
+            raise
+        self._collect_events()
+        self.transitions.sort(key=lambda each: each.now_ns)
+        for watch in self.watches:
+            watch.finish(self.transitions)
+            watch.look_at_rates(self.meter, self._done_ns)
+        if self.capture is not None:
+            self.capture.close()
+        return self._result(time.process_time() - cpu, time.perf_counter() - wall)
+
+    def _run_to_end(self, progress: Progress | None) -> None:
         totals = [each.total_bytes() for each in self.traffic]
         total = sum(each for each in totals if each is not None) if None not in totals else None
         moved = (0, 0)
@@ -110,14 +131,6 @@ class Simulation:
                 moved, moved_ns = now_moved, self.loop.now_ns
             elif self._is_stuck(moved_ns):
                 break
-        self._collect_events()
-        self.transitions.sort(key=lambda each: each.now_ns)
-        for watch in self.watches:
-            watch.finish(self.transitions)
-            watch.look_at_rates(self.meter, self._done_ns)
-        if self.capture is not None:
-            self.capture.close()
-        return self._result(time.process_time() - cpu, time.perf_counter() - wall)
 
     def _is_over(self) -> bool:
         """All traffic is done, and no duration says to go on."""

@@ -246,7 +246,9 @@ class ControlClient:
         """
         line = json.dumps({"command": command, **arguments}).encode() + b"\n"
         try:
-            self._socket.sendall(line)
+            # What a switch said before it hung up can still be read
+            with contextlib.suppress(BrokenPipeError):
+                self._socket.sendall(line)
             answer = self._stream.readline()
         except OSError as error:
             raise ControlError(f"{command}: {error}") from None

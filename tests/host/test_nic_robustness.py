@@ -5,14 +5,16 @@ Three attackers: noise, a stranger who can send well-formed packets, and the pee
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from host.config import EXPONENTIAL_RETRIES_FOR_EVER, QpDefaults
+from host.config import EXPONENTIAL_RETRIES_FOR_EVER, ForwardingMode, QpDefaults
 from host.nic import MAX_PORT_CONTROL_FRAMES, Nic
+from host.profiles import MrcProfiles, PlainProfiles, Profiles
 from host.qp.queue_pair import QueuePair
 from host.qp.requestor import MAX_PROBES
 from host.qp.responder import MAX_WAITING_ANSWERS
@@ -63,6 +65,8 @@ def near(*centres: int, spread: int = 140, bits: int = 24) -> st.SearchStrategy[
 psns = near(SQ_PSN, RQ_PSN, SQ_PSN + 2**23)
 msns = near(0, 2**15, spread=5, bits=16)
 flags = st.booleans()
+#: Of the smallest path selection and congestion control, and of EV sets, NSCC and fan-in
+profiles = st.sampled_from([PlainProfiles, MrcProfiles])
 
 
 @dataclass(frozen=True)
@@ -258,9 +262,25 @@ def check_bounded(nic: Nic, qp: QueuePair) -> None:
     attacks=st.lists(attacks, min_size=1, max_size=60),
     lengths=st.lists(st.integers(1, 5 * MTU), max_size=5),
     receives=st.integers(0, 4),
+    make_profiles=profiles,
+    forwarding=st.sampled_from(ForwardingMode),
+    dynamic_mpr=flags,
 )
-def test_a_malicious_peer(attacks: list[Attack], lengths: list[int], receives: int) -> None:
-    peer = Peer(max_wimm_dest=2, timeout=5)
+def test_a_malicious_peer(
+    attacks: list[Attack],
+    lengths: list[int],
+    receives: int,
+    make_profiles: Callable[[], Profiles],
+    forwarding: ForwardingMode,
+    dynamic_mpr: bool,
+) -> None:
+    peer = Peer(
+        profiles=make_profiles(),
+        forwarding=forwarding,
+        dynamic_mpr=dynamic_mpr,
+        max_wimm_dest=2,
+        timeout=5,
+    )
     secret = bytearray(b"\xa5" * 4096)
     peer.nic.register_memory(secret, pd=1)
     peer.memory[:] = b"\xa5" * 4096
@@ -292,9 +312,11 @@ def test_a_malicious_peer(attacks: list[Attack], lengths: list[int], receives: i
 
 
 @settings(relaxed, max_examples=80)
-@given(attacks=st.lists(attacks, min_size=1, max_size=40))
-def test_a_stranger_changes_nothing(attacks: list[Attack]) -> None:
-    peer = Peer(timeout=5)
+@given(attacks=st.lists(attacks, min_size=1, max_size=40), make_profiles=profiles)
+def test_a_stranger_changes_nothing(
+    attacks: list[Attack], make_profiles: Callable[[], Profiles]
+) -> None:
+    peer = Peer(profiles=make_profiles(), timeout=5)
     peer.write(0, b"before", psn=2, msn=2)
     peer.post(1, bytes(3 * MTU))
     peer.sent()

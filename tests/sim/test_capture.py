@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 from pathlib import Path
 
+import pytest
 from scapy.utils import RawPcapReader
+
+from typing_extensions import Buffer
 
 from sim.capture import Capture
 
@@ -40,3 +46,24 @@ def test_an_old_capture_is_replaced(tmp_path: Path) -> None:
         capture.close()
     with RawPcapReader(str(tmp_path / "h0-plane0.pcap")) as reader:
         assert [data for data, _ in reader] == [b"new"]
+
+
+def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.FileIO):
+        """Takes half of what it is given."""
+
+        def write(self, data: Buffer, /) -> int:
+            view = memoryview(data)
+            super().write(view[: len(view) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    capture = Capture(tmp_path)
+    capture.write("h0-plane0", 1, b"kept")
+    capture.close()
+    capture.write("h0-plane0", 2, b"lost")
+    monkeypatch.setattr(Path, "open", lambda path, mode: Full(path, mode))
+    with pytest.raises(OSError, match="No space left"):
+        capture.close()
+    monkeypatch.undo()
+    with RawPcapReader(str(tmp_path / "h0-plane0.pcap")) as reader:
+        assert [data for data, _ in reader] == [b"kept"]

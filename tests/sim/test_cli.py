@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -10,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from scapy.utils import RawPcapReader
 
 from sim import cli
+from sim.simulation import Simulation
 from tests.sim.conftest import SMALL
 
 
@@ -155,3 +158,82 @@ def test_runs_are_the_same_in_every_process(scenario: Path) -> None:
     ]
     assert outputs[0] == outputs[1]
     assert json.loads(outputs[0])["total"]["retransmissions"] > 0
+
+
+@pytest.mark.parametrize(
+    ("target", "complaint"),
+    [("missing/out.json", "there is no folder "), (".", "Is a directory")],
+)
+def test_json_that_cannot_be_written_is_said_before_the_run(
+    target: str,
+    complaint: str,
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cli, "Simulation", None)
+    arguments = ["run", str(scenario), "--json", str(tmp_path / target)]
+    code, out, err = call(arguments, monkeypatch, capsys)
+    assert code == 1 and out == ""
+    assert err.count("\n") == 1 and f"cannot be written: {complaint}" in err
+
+
+def test_a_full_disk_leaves_the_old_json(
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("old")
+
+    def write_text(path: Path, text: str) -> int:
+        with path.open("w") as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    code, _, err = call(["run", str(scenario), "-q", "--json", str(target)], monkeypatch, capsys)
+    assert (code, err) == (1, f"mrc-sim: {target}: cannot be written: No space left on device\n")
+    assert target.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "small.yaml"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["schema"], ["list"], ["run"], ["run", "--json", "-"]])
+def test_stdout_that_takes_nothing_is_one_line(arguments: list[str], scenario: Path) -> None:
+    if arguments[0] == "run":
+        arguments = [*arguments, str(scenario)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sim", *arguments],
+            cwd=Path(__file__).parents[2],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.endswith("mrc-sim: the output cannot be written: No space left on device\n")
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+def test_an_interrupted_run_leaves_whole_captures_and_no_json(
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(self: Simulation, _: object) -> None:
+        self.loop.run(None, 200)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Simulation, "_run_to_end", interrupt)
+    pcaps, target = tmp_path / "pcaps", tmp_path / "out.json"
+    arguments = ["run", str(scenario), "--pcap", str(pcaps), "--json", str(target)]
+    code, out, err = call(arguments, monkeypatch, capsys)
+    assert (code, out, err) == (130, "", "mrc-sim: interrupted\n")
+    assert not target.exists()
+    with RawPcapReader(str(pcaps / "h0-plane0.pcap")) as reader:
+        assert sum(1 for _ in reader) > 10

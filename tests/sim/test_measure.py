@@ -84,3 +84,14 @@ def test_line_rate_and_payload_share(fabric: Fabric) -> None:
     assert line_rate_bps(fabric, fabric.host("h3")) == 800 * 10**9
     assert payload_share(fabric) == pytest.approx(4096 / 4262)
     assert line_rate_bps(Fabric("x", 2, 1, 1, 1), fabric.host("h0")) is None
+
+
+def test_the_end_of_a_transfer_is_no_dip(run_scenario: RunScenario) -> None:
+    """Its last interval is full in part only, and that is no fault's doing."""
+    extra = (
+        "faults:\n  - loss: {name: harmless, link: [p0-t0-0, p0-t1-1], at: 20us, probability: 0}\n"
+    )
+    for size in range(1024, 1024 + 128, 16):
+        changes = [f"traffic[0].transfer.size={size}KiB", "measure.interval=2us"]
+        fault = run_scenario(extra, changes=changes).fault("harmless")
+        assert fault.full_rate_ns == 0, size
