@@ -45,7 +45,7 @@ format: $(STAMP) ## let ruff format the sources
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## measure the switch and the controller, next to BMv2 where it is installed
+bench: $(STAMP) ## measure switch, controller, endpoint, virtual time; next to BMv2 where it is installed
 	@$(BIN)/python -m benchmarks
 
 TOPOLOGY ?= topologies/two-plane.yaml

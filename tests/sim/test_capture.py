@@ -6,11 +6,10 @@ import errno
 import io
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.utils import RawPcapReader
-
-from typing_extensions import Buffer
 
 from sim.capture import Capture
 
@@ -52,7 +51,7 @@ def test_a_full_disk_leaves_no_half_record(tmp_path: Path, monkeypatch: pytest.M
     class Full(io.FileIO):
         """Takes half of what it is given."""
 
-        def write(self, data: Buffer, /) -> int:
+        def write(self, data: Any, /) -> int:
             view = memoryview(data)
             super().write(view[: len(view) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

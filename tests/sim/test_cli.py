@@ -160,23 +160,17 @@ def test_runs_are_the_same_in_every_process(scenario: Path) -> None:
     assert json.loads(outputs[0])["total"]["retransmissions"] > 0
 
 
-@pytest.mark.parametrize(
-    ("target", "complaint"),
-    [("missing/out.json", "there is no folder "), (".", "Is a directory")],
-)
 def test_json_that_cannot_be_written_is_said_before_the_run(
-    target: str,
-    complaint: str,
     scenario: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(cli, "Simulation", None)
-    arguments = ["run", str(scenario), "--json", str(tmp_path / target)]
-    code, out, err = call(arguments, monkeypatch, capsys)
+    target = tmp_path / "missing" / "out.json"
+    code, out, err = call(["run", str(scenario), "--json", str(target)], monkeypatch, capsys)
     assert code == 1 and out == ""
-    assert err.count("\n") == 1 and f"cannot be written: {complaint}" in err
+    assert err == f"mrc-sim: {target}: cannot be written: there is no folder {target.parent}\n"
 
 
 def test_a_full_disk_leaves_the_old_json(
@@ -233,7 +227,7 @@ def test_an_interrupted_run_leaves_whole_captures_and_no_json(
     pcaps, target = tmp_path / "pcaps", tmp_path / "out.json"
     arguments = ["run", str(scenario), "--pcap", str(pcaps), "--json", str(target)]
     code, out, err = call(arguments, monkeypatch, capsys)
-    assert (code, out, err) == (130, "", "mrc-sim: interrupted\n")
+    assert (code, out, err.strip()) == (130, "", "mrc-sim: interrupted")
     assert not target.exists()
     with RawPcapReader(str(pcaps / "h0-plane0.pcap")) as reader:
         assert sum(1 for _ in reader) > 10

@@ -47,11 +47,9 @@ def test_columns_that_do_not_fit_follow_with_the_name_again(ran: tuple[Fabric, R
     rows = [line for line in lines if line.startswith(" cut (LinkDown)")]
     heads = [lines[lines.index(row) - 1] for row in rows]
     assert len(rows) == 2
-    assert " ".join(heads).split() == (
-        "from until lost into it last at EVs out out by lowest full after repaired: full".split()
+    assert " ".join(" ".join(heads).split()) == (
+        "from until lost into it last at EVs out out by lowest full after repaired: full"
     )
-    # Each value ends where its heading does
-    assert all(len(head) <= len(rows[0]) for head in heads[:1])
 
 
 def test_a_wide_console_gets_one_table(ran: tuple[Fabric, RunResult]) -> None:
