@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from reports.text import rate_text, time_text
 from sim.measure import FaultEffect
-from sim.report import rate_text, time_text
 from sim.result import RunResult, jain_index
 from sim.simulation import Simulation
 from sim.verdict import failures, goodput_share, total_share

@@ -20,8 +20,11 @@ class FixedWindow(CongestionController):
         """Knob: `cwnd_bytes`; without it, one and a half times the BDP."""
         rtt_ns = network.base_rtt_ns or REFERENCE_RTT_NS
         knobs.setdefault("cwnd_bytes", max(int(1.5 * network.bdp_bytes(rtt_ns)), 1))
-        if knobs["cwnd_bytes"] < 1:
-            raise ValueError(f"cwnd_bytes: {knobs['cwnd_bytes']} does not fit: it must be above 0")
+        cwnd_bytes = knobs["cwnd_bytes"]
+        if isinstance(cwnd_bytes, bool) or not isinstance(cwnd_bytes, int):
+            raise ValueError(f"cwnd_bytes: {cwnd_bytes!r} does not fit: it must be an integer")
+        if cwnd_bytes < 1:
+            raise ValueError(f"cwnd_bytes: {cwnd_bytes} does not fit: it must be above 0")
         return cls(**knobs)
 
     def on_ack(self, acked_bytes: int, ecn: bool, rtt_ns: int | None, now_ns: int) -> None:

@@ -20,6 +20,7 @@ fraction of the largest window, the window is what the period brought.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from host.congestion.base import CongestionController
@@ -102,7 +103,8 @@ class NsccConfig:
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (number and isfinite(value)):
                 raise ValueError(f"{name}: {value!r} does not fit: it must be a number")
             if not (low <= value and (high is None or value <= high)):
                 limits = f"at least {low}" if high is None else f"{low}..{high}"

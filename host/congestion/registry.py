@@ -7,12 +7,16 @@ A controller of one's own is one file: a class derived from `CongestionControlle
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
 from host.congestion.base import CongestionController
 from host.congestion.network import Network
+
+#: What Python says of a knob that no parameter takes
+_UNKNOWN_ARGUMENT = re.compile(r"unexpected keyword argument ('\w+')")
 
 _Class = TypeVar("_Class", bound=type[CongestionController])
 
@@ -62,5 +66,7 @@ def make_controller(algorithm: str, network: Network, **knobs: Any) -> Congestio
     controller = controller_class(algorithm)
     try:
         return controller.make(network, **knobs)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"algorithm {algorithm!r}: {error}") from None
+    except (TypeError, ValueError, ArithmeticError) as error:
+        unknown = _UNKNOWN_ARGUMENT.search(str(error))
+        problem = f"it has no knob {unknown[1]}" if unknown else str(error)
+        raise ValueError(f"algorithm {algorithm!r}: {problem}") from None

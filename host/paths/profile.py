@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from enum import Enum
 from functools import lru_cache
 from math import prod
@@ -40,6 +41,11 @@ class EvMode(Enum):
     GENERATED = "generated"
 
 
+def _check_integer(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{name}: {value!r} does not fit: it must be an integer")
+
+
 @dataclass(frozen=True, slots=True)
 class EvFieldRule:
     """A field of generated EVs (`mrc_ctl_ev_field`).
@@ -56,6 +62,8 @@ class EvFieldRule:
     mask: int = 0
 
     def __post_init__(self) -> None:
+        for each in dataclass_fields(self):
+            _check_integer(each.name, getattr(self, each.name))
         if not 1 <= self.width <= EV_BITS:
             raise ValueError(f"width: {self.width} does not fit: it must be 1..{EV_BITS}")
         for name in ("init_val", "mask"):
@@ -149,6 +157,11 @@ class EvProfile:
     probe_answers: int = 3
 
     def __post_init__(self) -> None:
+        for ev in self.evs:
+            for part in ev if isinstance(ev, tuple) and len(ev) == 2 else (ev,):
+                _check_integer("evs", part)
+        for ev in self.denied:
+            _check_integer("denied", ev)
         for name, mode in (("evs", EvMode.EXPLICIT), ("fields", EvMode.GENERATED)):
             given = bool(getattr(self, name))
             if given != (self.mode is mode):
@@ -172,7 +185,10 @@ class EvProfile:
             ("probe_answers", 1),
         ):
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is None:
+                continue
+            _check_integer(name, value)
+            if value < least:
                 raise ValueError(f"{name}: {value} does not fit: it must be at least {least}")
         if self.ev_count is not None and self.ev_count > MAX_EV_COUNT:
             raise ValueError(

@@ -317,6 +317,8 @@ class EndpointOperations:
         peer = self._peers.get(address)
         if erth.op not in (EndpointOp.PORT_STATUS_UPDATE, EndpointOp.EV_PROBE):
             return False
+        if not _is_one_host(address):
+            return False
         if address == self._config.address:
             # A self-probe is back
             request = self._requests.get(bth.psn & 0xFFFF)
@@ -402,6 +404,14 @@ class EndpointOperations:
         self._report(
             EndpointResult(request.request_id, request.op, request.address, request.ev, None, None)
         )
+
+
+def _is_one_host(address: int) -> bool:
+    """Whether an IPv6 address may be a source: an answer to another would go to many, or nobody.
+
+    Not multicast, unspecified or loopback (RFC 4291, sections 2.5.2, 2.5.3 and 2.7).
+    """
+    return address > 1 and address >> 120 != 0xFF
 
 
 def control_route(peer: Peer, ev: int) -> Route:

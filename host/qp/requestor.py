@@ -703,12 +703,13 @@ class Requestor:
         status = STATUS_OF_NAK.get(aeth.syndrome)
         if status is None:
             return False
-        for message in uncompleted:
-            if message.msn == msn:
-                self._last_feedback_ns = now_ns
-                self.qp.fail(message, status, now_ns)
-                return True
-        return False
+        # Their MSNs follow one another: no search, which a flood of wrong NAKs would make costly
+        index = msn - oldest
+        if not 0 <= index < len(uncompleted):
+            return False
+        self._last_feedback_ns = now_ns
+        self.qp.fail(uncompleted[index], status, now_ns)
+        return True
 
     def _complete(self, msn: int, now_ns: int) -> None:
         """All messages up to `msn` are done."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from host.config import TIMEOUT_UNIT_NS
+from host.config import TIMEOUT_UNIT_NS, ForwardingMode
 from host.nic import QpEvEvent
 from host.paths.base import EvEvent
 from host.paths.round_robin import FixedReverseEvs
@@ -254,3 +254,18 @@ class Reverse(FixedReverseEvs):
 
     def on_probe_timeout(self, ev: int, now_ns: int) -> None:
         self.told.append(("bad", ev))
+
+
+@pytest.mark.parametrize("forwarding", [ForwardingMode.STEV, ForwardingMode.ECMP])
+@pytest.mark.parametrize(
+    "source", [0, 1, 0xFF02 << 112 | 1, (1 << 128) - 1], ids=["::", "::1", "ff02::1", "ffff…"]
+)
+def test_no_answer_goes_to_many_or_to_nobody(source: int, forwarding: ForwardingMode) -> None:
+    """Where a route needs no carrier, anything may stand as the source of a request."""
+    peer = Peer(forwarding=forwarding)
+    for op in EndpointOp:
+        request(peer, op, 0b1111, src=source)
+    assert peer.sent() == []
+    assert peer.nic.drops["endpoint request without answer"] == len(EndpointOp)
+    request(peer, EndpointOp.EV_PROBE, src=(0x2001 << 112) + 5)
+    assert len(peer.sent()) == 1

@@ -402,6 +402,18 @@ class TestBadAnswers:
         peer.nack(1, NackReason.UNEXP_EVENT, 0, source=0x2222)
         self.unharmed(peer)
 
+    def test_a_nak_of_a_message_that_is_not_in_flight(self) -> None:
+        peer = Peer()
+        for wr_id in range(3):
+            peer.post(wr_id, data(1))
+        peer.sent()
+        peer.ack(0)
+        for msn in (0, 2**24 - 1, 3, 1000):
+            peer.ack(msn, Syndrome.NAK_REMOTE_ACCESS_ERROR)
+        assert peer.qp.state is QpState.RTS
+        assert peer.nic.drops["invalid ACK"] == 4
+        assert peer.statuses() == [(0, "SUCCESS")]
+
     def test_unknown_reasons_and_syndromes(self) -> None:
         peer = self.sent()
         peer.nack(1, 99, 0)  # type: ignore[arg-type]
