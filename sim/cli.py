@@ -15,9 +15,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from reports.page import page
+from reports.record import RunRecord
+from reports.text import time_text
 from sim.endpoints import EndpointError
 from sim.loop import StandstillError
-from sim.report import print_result, time_text
+from sim.record import make_record
+from sim.report import print_result
 from sim.result import RunResult
 from sim.simulation import Progress as Report
 from sim.simulation import Simulation
@@ -89,6 +93,20 @@ def cli() -> None:
     metavar="FILE",
     help="Write everything measured there; - is stdout.",
 )
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page there that shows the run, for a browser; it needs no other file.",
+)
+@click.option(
+    "--record",
+    "record_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write what the page is made of there, as JSON.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print only what is not as expected.")
 def run(
     scenario: str,
@@ -96,6 +114,8 @@ def run(
     seed: int | None,
     pcap: Path | None,
     json_file: Path | None,
+    html_file: Path | None,
+    record_file: Path | None,
     quiet: bool,
 ) -> None:
     """Run SCENARIO, a file or the name of a ready one (see `mrc-sim list`).
@@ -104,15 +124,20 @@ def run(
     """
     loaded = load_scenario(find_scenario(scenario), changes=changes, seed=seed)
     to_stdout = json_file is not None and str(json_file) == "-"
-    if json_file is not None and not to_stdout:
-        _check_writable(json_file)
-    result = _run(loaded, pcap, quiet)
+    for file in (None if to_stdout else json_file, html_file, record_file):
+        if file is not None:
+            _check_writable(file)
+    result, record = _run(loaded, pcap, quiet, html_file is not None or record_file is not None)
     if json_file is not None:
         text = json.dumps(result.to_json(), indent=2) + "\n"
         if to_stdout:
             click.echo(text, nl=False)
         else:
             _write(json_file, text)
+    if record is not None and html_file is not None:
+        _write(html_file, page(record))
+    if record is not None and record_file is not None:
+        _write(record_file, json.dumps(record.to_json(), indent=2) + "\n")
     if quiet:
         for failure in result.failures:
             click.echo(f"{PROGRAM}: {loaded.name}: {failure}", err=True)
@@ -147,9 +172,9 @@ def _write(path: Path, text: str) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and (path.is_symlink() or not path.is_file()):
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
             return
-        beside.write_text(text)
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         _fail(f"{path}: cannot be written: {error.strerror}")
@@ -158,9 +183,11 @@ def _write(path: Path, text: str) -> None:
             beside.unlink()
 
 
-def _run(scenario: Scenario, pcap: Path | None, quiet: bool) -> RunResult:
+def _run(
+    scenario: Scenario, pcap: Path | None, quiet: bool, along_time: bool
+) -> tuple[RunResult, RunRecord | None]:
     try:
-        simulation = Simulation(scenario, pcap=pcap)
+        simulation = Simulation(scenario, pcap=pcap, along_time=along_time)
     except EndpointError as error:
         click.echo(f"{PROGRAM}: {scenario.name}: {error}", err=True)
         sys.exit(2)
@@ -174,7 +201,7 @@ def _run(scenario: Scenario, pcap: Path | None, quiet: bool) -> RunResult:
     except OSError as error:
         _fail(f"{pcap}: cannot be written: {error.strerror}")
     result.failures = failures(scenario, result)
-    return result
+    return result, make_record(simulation, result) if along_time else None
 
 
 @contextmanager

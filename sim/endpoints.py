@@ -80,15 +80,35 @@ def _ev_profile(given: Mapping[str, Any]) -> EvProfile:
     try:
         if "mode" in values:
             values["mode"] = _ev_mode(values["mode"])
+        for name in ("evs", "denied", "fields"):
+            if name in values and not isinstance(values[name], list):
+                raise ValueError(f"{name}: {values[name]!r} is not a list")
         if "evs" in values:
-            values["evs"] = tuple(values["evs"])
+            evs = values["evs"]
+            values["evs"] = tuple(tuple(ev) if isinstance(ev, list) else ev for ev in evs)
         if "denied" in values:
-            values["denied"] = frozenset(values["denied"])
+            values["denied"] = frozenset(map(_hashable, values["denied"]))
         if "fields" in values:
-            values["fields"] = tuple(EvFieldRule(**rule) for rule in values["fields"])
+            values["fields"] = tuple(map(_field_rule, values["fields"]))
         return EvProfile(**values)
+    except EndpointError:
+        raise
     except (TypeError, ValueError) as error:
         raise EndpointError(f"{where}: {error}") from None
+
+
+def _hashable(value: object) -> Any:
+    """The value, or what shows it in a complaint."""
+    return value if isinstance(value, (int, float, str)) else repr(value)
+
+
+def _field_rule(given: object) -> EvFieldRule:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"fields: {given!r} is not a section, as {{width: 3, max_val: 7}}")
+    _check_names("endpoint.evs.fields", given, [each.name for each in fields(EvFieldRule)])
+    if "width" not in given:
+        raise ValueError("fields: width: is missing")
+    return EvFieldRule(**given)
 
 
 def _ev_mode(text: object) -> EvMode:

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from host.paths import EvState
 from sim.collective import RunningCollective
+from sim.fabric_meter import FabricMeter
 from sim.faults import ActiveFault
 from sim.host_node import HostNode
 from sim.loop import EventLoop
@@ -33,22 +34,39 @@ Traffic: TypeAlias = RunningFlow | RunningCollective
 
 
 class RateMeter:
-    """Delivered payload of all flows and collectives, sampled at equal intervals."""
+    """Delivered payload of all flows and collectives, sampled at equal intervals.
 
-    def __init__(self, loop: EventLoop, flows: Sequence[Traffic], interval_ns: int) -> None:
+    With `fabric`, counters of the fabric are sampled along with it.
+    """
+
+    def __init__(
+        self,
+        loop: EventLoop,
+        flows: Sequence[Traffic],
+        interval_ns: int,
+        fabric: FabricMeter | None = None,
+    ) -> None:
         self.interval_ns = interval_ns
         self._loop = loop
         self._flows = flows
         #: Bytes delivered so far by each flow, at interval, 2 * interval, ...
         self.samples: list[array[int]] = [array("q") for _ in flows]
+        #: What `fabric` read at the same moments, one array for each of its columns
+        self.fabric_samples: list[array[int]] = []
+        self._fabric = fabric
+        if fabric is not None:
+            self.fabric_samples = [array("q") for _ in range(fabric.columns)]
         loop.at(interval_ns, self._sample)
 
     def _sample(self, now_ns: int, _a: object, _b: object) -> None:
         for samples, flow in zip(self.samples, self._flows, strict=True):
             samples.append(flow.delivered_bytes())
+        if self._fabric is not None:
+            for samples, value in zip(self.fabric_samples, self._fabric.read(), strict=True):
+                samples.append(value)
         if self.samples and len(self.samples[0]) >= MAX_SAMPLES:
             self.interval_ns *= 2
-            for samples in self.samples:
+            for samples in (*self.samples, *self.fabric_samples):
                 samples[:] = samples[1::2]
         self._loop.at((now_ns // self.interval_ns + 1) * self.interval_ns, self._sample)
 

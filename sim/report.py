@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from reports.text import NONE, rate_text, time_text
 from sim.result import FlowResult, RunResult
 from sim.verdict import goodput_share, total_share
 from topologies.model import Fabric
@@ -16,29 +17,8 @@ from topologies.units import size_text
 
 #: Rows of a table; what is more is summed up
 MAX_ROWS = 16
-NONE = "-"
 #: In front of what did not fit on a line
 _HANGING = "    "
-
-
-def time_text(ns: float | None) -> str:
-    """A time with three or four digits that matter."""
-    if ns is None:
-        return NONE
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= scale:
-            return f"{ns / scale:.4g} {unit}"
-    return f"{ns:.0f} ns"
-
-
-def rate_text(bps: float | None) -> str:
-    """A rate with four digits that matter."""
-    if bps is None:
-        return NONE
-    for unit, scale in (("Tb/s", 1e12), ("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)):
-        if bps >= scale:
-            return f"{bps / scale:.4g} {unit}"
-    return f"{bps:.0f} b/s"
 
 
 def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:

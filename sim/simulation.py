@@ -14,7 +14,8 @@ from host.nic import QpEvEvent
 from host.paths.base import EvEvent
 from sim.capture import Capture
 from sim.collective import RunningCollective
-from sim.endpoints import make_profiles, nic_changes
+from sim.endpoints import EndpointError, make_profiles, nic_changes
+from sim.fabric_meter import FabricMeter
 from sim.faults import activate
 from sim.host_node import HostNode
 from sim.loop import EventLoop
@@ -43,11 +44,14 @@ class Simulation:
     Args:
         scenario: what to run.
         pcap: a folder for captures of all ports, None: no captures.
+        along_time: sample counters of the fabric too, as `sim.record` needs them.
 
     Raises EndpointError for endpoint settings that cannot be.
     """
 
-    def __init__(self, scenario: Scenario, *, pcap: Path | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, *, pcap: Path | None = None, along_time: bool = False
+    ) -> None:
         started = time.perf_counter()
         self.scenario = scenario
         self.loop = EventLoop()
@@ -60,14 +64,23 @@ class Simulation:
             nic_changes=nic_changes(scenario),
             capture=self.capture,
         )
-        self.flows = [RunningFlow(flow, self.network, self.loop.at) for flow in scenario.flows]
-        self.collectives = [
-            RunningCollective(item, self.network, self.loop) for item in scenario.collectives
-        ]
+        try:
+            self.flows = [RunningFlow(flow, self.network, self.loop.at) for flow in scenario.flows]
+            self.collectives = [
+                RunningCollective(item, self.network, self.loop) for item in scenario.collectives
+            ]
+        except ValueError as error:
+            # Queue pairs that cannot be connected so, as with EVs that name no path of the fabric
+            raise EndpointError(f"endpoint: {error}") from None
         self.traffic: list[Traffic] = [*self.flows, *self.collectives]
         for each in self.traffic:
             each.on_done = self._traffic_done
-        self.meter = RateMeter(self.loop, self.traffic, scenario.interval_ns)
+        self.meter = RateMeter(
+            self.loop,
+            self.traffic,
+            scenario.interval_ns,
+            FabricMeter(self.network) if along_time else None,
+        )
         self.watches = [
             FaultWatch(activate(fault, self.network), self.network) for fault in scenario.faults
         ]

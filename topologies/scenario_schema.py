@@ -66,7 +66,7 @@ class FlowSection(Section):
         default=None, description="In place of repeat: post messages until this time"
     )
     depth: Count = Field(default=2, description="Messages of a queue pair posted at a time")
-    qps: Count = Field(default=1, description="Queue pairs, each with its own messages")
+    qps: Count = Field(default=1, le=4096, description="Queue pairs, each with its own messages")
     op: Operation = Field(default="write", description="write or write_imm")
 
     @model_validator(mode="after")
@@ -187,7 +187,7 @@ class FaultSection(Section):
     lasts: Delay | None = Field(
         default=None, alias="for", description="How long; left out: to the end"
     )
-    times: Count = Field(default=1, description="How often it happens")
+    times: Count = Field(default=1, le=10_000, description="How often it happens")
     every: Delay | None = Field(default=None, description="From one time to the next")
 
     @model_validator(mode="after")

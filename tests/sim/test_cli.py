@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapReader
 
+from reports.page import page
+from reports.record import from_json
 from sim import cli
 from sim.simulation import Simulation
 from tests.sim.conftest import SMALL
@@ -117,6 +119,39 @@ def test_links_without_rate_and_delay_are_named(
     assert "time stands still" in err and "give its links a rate or a delay" in err
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("evs: {mode: explicit, evs: 3}", "endpoint.evs: evs: 3 is not a list"),
+        ("evs: {mode: explicit, evs: [a]}", "evs: 'a' does not fit: it must be an integer"),
+        ("evs: {mode: explicit, evs: [99999]}", "evs: entropy value 0x0001869f names no path"),
+        ("evs: {mode: explicit, evs: [-1]}", "evs: entropy value -1 does not fit"),
+        ("evs: {denied: x}", "endpoint.evs: denied: 'x' is not a list"),
+        ("evs: {denied: [[1]]}", "denied: '[1]' does not fit: it must be an integer"),
+        ("evs: {mode: generated, fields: [3]}", "endpoint.evs: fields: 3 is not a section"),
+        ("evs: {mode: generated, fields: [{}]}", "endpoint.evs: fields: width: is missing"),
+        ("evs: {mode: generated, fields: [{wdth: 3}]}", "fields.wdth: unknown field; did you mean"),
+        ("evs: {mode: generated, fields: [{width: x}]}", "width: 'x' does not fit"),
+        ("evs: {active_evs: .inf}", "active_evs: inf does not fit: it must be an integer"),
+        ("evs: {probe_interval_ns: .nan}", "probe_interval_ns: nan does not fit"),
+        ("congestion: {max_cwnd: .inf}", "max_cwnd: inf does not fit: it must be a number"),
+        ("congestion: {controller: fixed-window, size: 1}", "it has no knob 'size'"),
+    ],
+)
+def test_endpoint_settings_that_cannot_be_are_one_line(
+    setting: str,
+    message: str,
+    scenario: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["run", str(scenario), "--set", f"endpoint={{{setting}}}"]
+    code, out, err = call(arguments, monkeypatch, capsys)
+    assert code == 2 and out == ""
+    assert err.count("\n") == 1 and err.startswith("mrc-sim: small: endpoint")
+    assert message in err
+
+
 def test_list_and_check(
     scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,8 +217,8 @@ def test_a_full_disk_leaves_the_old_json(
     target = tmp_path / "out.json"
     target.write_text("old")
 
-    def write_text(path: Path, text: str) -> int:
-        with path.open("w") as file:
+    def write_text(path: Path, text: str, encoding: str) -> int:
+        with path.open("w", encoding=encoding) as file:
             file.write(text[:10])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -231,3 +266,32 @@ def test_an_interrupted_run_leaves_whole_captures_and_no_json(
     assert not target.exists()
     with RawPcapReader(str(pcaps / "h0-plane0.pcap")) as reader:
         assert sum(1 for _ in reader) > 10
+
+
+def test_page_and_record_are_written(
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    html, record = tmp_path / "run.html", tmp_path / "run.json"
+    arguments = ["run", str(scenario), "-q", "--html", str(html), "--record", str(record)]
+    assert call(arguments, monkeypatch, capsys) == (0, "", "")
+    made = from_json(json.loads(record.read_text()))
+    assert made.flows[0].name == "there" and made.failures == []
+    assert html.read_text(encoding="utf-8") == page(made)
+
+
+@pytest.mark.parametrize("option", ["--html", "--record"])
+def test_a_page_that_cannot_be_written_is_refused_before_the_run(
+    option: str,
+    scenario: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = tmp_path / "missing" / "run.html"
+    monkeypatch.setattr(Simulation, "run", lambda *_: pytest.fail("it ran"))
+    code, out, err = call(["run", str(scenario), option, str(target)], monkeypatch, capsys)
+    assert (code, out) == (1, "")
+    assert f"{target}: cannot be written: there is no folder {target.parent}" in err

@@ -204,6 +204,7 @@ def test_expectations_name_flows_and_faults() -> None:
         ("faults: [{loss: {probability: 0.1}}]", "x.yaml:4: faults[0].loss: says nothing; give one of link, host, switch, tier, path"),
         ("faults: [{loss: {host: h0, tier: host, probability: 0.1}}]", "x.yaml:4: faults[0].loss: host and tier stand together; give one of them"),
         ("faults: [{loss: {host: h0, probability: 2.0}}]", "x.yaml:4: faults[0].loss.probability: 2.0 is too large: it must be at most 1.0"),
+        ("faults: [{loss: {host: h0, probability: 0.1, for: 1ns, every: 2ns, times: 1000000000}}]", "x.yaml:4: faults[0].loss.times: 1000000000 is too large: it must be at most 10000"),
         ("faults: [{loss: {host: h9, probability: 0.1}}]", "x.yaml:4: faults[0].loss.host: no link of two-plane joins h9"),
         ("faults: [{link_down: {link: [p0-t0-0, p1-t1-0]}}]", "x.yaml:4: faults[0].link_down.link: no link of two-plane joins p0-t0-0 and p1-t1-0"),
         ("faults: [{link_down: {link: [p0-t0-0]}}]", "x.yaml:4: faults[0].link_down.link: has 1 items instead of 2"),

@@ -1,0 +1,1 @@
+"""What a run shows: a record of plain data, and pages made of it."""
