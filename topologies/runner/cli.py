@@ -22,7 +22,9 @@ from topologies.loader import (
     ready_topologies,
 )
 from topologies.model import Fabric, TopologyError
+from topologies.runner.cli_live import link, pcap, switch
 from topologies.runner.errors import RunnerError, UsageError
+from topologies.runner.options import run_option
 from topologies.runner.run_store import (
     RunFolder,
     default_base,
@@ -104,7 +106,6 @@ _target_option = click.option(
     metavar="|".join(TARGETS),
     help="The switches: this repository's own, or BMv2's simple_switch_grpc.",
 )
-_run_option = click.option("--run", "run_id", help="Which run, where there are several: its id.")
 
 
 @cli.command()
@@ -154,45 +155,55 @@ def run(topology: str, target_name: str, packets: int) -> None:
 @_topology_argument
 @_target_option
 @click.option("-d", "--detach", is_flag=True, help="Return once it is up; end it with `down`.")
-def up(topology: str, target_name: str, detach: bool) -> None:
+@click.option("--hosts", "with_hosts", is_flag=True, help="With an agent (mrc-host) on each host.")
+def up(topology: str, target_name: str, detach: bool, with_hosts: bool) -> None:
     """Bring a fabric up, tables installed, and keep it until Ctrl-C or `mrc-topology down`."""
     fabric, target = _open(topology, target_name)
 
     def body(inside: Inside, folder: RunFolder, console: Console) -> int:
         from topologies.runner import report, session
         from topologies.runner.deployment import Deployment
+        from topologies.runner.live import LiveFabric
 
         report.print_fabric(console, fabric)
         with Deployment(fabric, target, folder) as deployment:
-            session.bring_up(deployment, report.ConsoleNarrator(console))
-            _mark_up(folder)
-            # As root of a user namespace tcpdump cannot give up its privileges, and gives up itself
-            look = "tshark -ni port0" if inside.rootless else "tcpdump -eni port0"
-            show = f"mrc-controller show p0-t0-0 --topology {topology}"
-            console.print(
-                f"\nup: {folder.state.run_id}\n"
-                "  a shell on a host:    mrc-topology exec h0 -- bash\n"
-                f"  what a port sees:     mrc-topology exec p0-t0-0 -- {look}\n"
-                f"  tables and counters:  {show} --switches {folder.path / SWITCHES_FILE}\n"
-                f"  end it:               {'mrc-topology down' if detach else 'Ctrl-C'}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
-            if detach:
-                inside.detach(folder.logs / "runner.log")
-            try:
-                while True:
-                    failure = deployment.wait_for_failure()
-                    console.print(f"[red]{escape(failure)}[/]", highlight=False, soft_wrap=True)
-            except Interrupted:
-                return 0  # that is how it ends
+            narrator = report.ConsoleNarrator(console)
+            session.bring_up(deployment, narrator)
+            if with_hosts:
+                session.start_agents(deployment, narrator)
+            with LiveFabric(deployment) as live:
+                _mark_up(folder)
+                # As root of a user namespace tcpdump cannot give up its privileges
+                look = "tshark -ni port0" if inside.rootless else "tcpdump -eni port0"
+                show = f"mrc-controller show p0-t0-0 --topology {topology}"
+                console.print(
+                    f"\nup: {folder.state.run_id}\n"
+                    "  a shell on a host:    mrc-topology exec h0 -- bash\n"
+                    f"  what a port sees:     mrc-topology exec p0-t0-0 -- {look}\n"
+                    f"  tables and counters:  {show} --switches {folder.path / SWITCHES_FILE}\n"
+                    f"  a link that fails:    mrc-topology link p0-t0-0 p0-t1-0 down\n"
+                    f"{_host_hints(fabric, folder) if with_hosts else ''}"
+                    f"  end it:               {'mrc-topology down' if detach else 'Ctrl-C'}",
+                    markup=False,
+                    highlight=False,
+                    soft_wrap=True,
+                )
+                if detach:
+                    inside.detach(folder.logs / "runner.log")
+                try:
+                    live.serve(
+                        lambda failure: console.print(
+                            f"[red]{escape(failure)}[/]", highlight=False, soft_wrap=True
+                        )
+                    )
+                except Interrupted:
+                    return 0  # that is how it ends
 
     sys.exit(_run_in_sandbox(fabric, target, body, detachable=detach))
 
 
 @cli.command()
-@_run_option
+@run_option
 @click.option("--all", "every", is_flag=True, help="End all runs of this user.")
 def down(run_id: str | None, every: bool) -> None:
     """End what is up, and clean what a killed run left behind."""
@@ -235,7 +246,7 @@ def status() -> None:
 
 
 @cli.command("exec", context_settings={"ignore_unknown_options": True})
-@_run_option
+@run_option
 @click.argument("node")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def execute(run_id: str | None, node: str, command: tuple[str, ...]) -> None:
@@ -272,6 +283,11 @@ def list_topologies() -> None:
             console.print(f"target {name}: {escape(why)}", highlight=False, soft_wrap=True)
 
 
+cli.add_command(link)
+cli.add_command(switch)
+cli.add_command(pcap)
+
+
 # --- helpers -----------------------------------------------------------------------------------
 
 
@@ -295,6 +311,17 @@ def _load(topology: str) -> Fabric:
         return load_topology(find_topology(topology))
     except TopologyFileError as error:
         raise UsageError("\n".join(error.problems)) from None
+
+
+def _host_hints(fabric: Fabric, folder: RunFolder) -> str:
+    from topologies.runner.agents import directory
+
+    last = fabric.host_count - 1
+    return (
+        f"  find the agents:      export MRC_HOST_DIR={directory(folder)}\n"
+        f"  bandwidth:            mrc-host write-bw --agent h0 h{last}\n"
+        "  state of all paths:   mrc-host evs --agent h0 --watch\n"
+    )
 
 
 def _not_modelled(fabric: Fabric, target: Target) -> Iterator[str]:

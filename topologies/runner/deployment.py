@@ -1,4 +1,4 @@
-"""A fabric brought up: namespaces, links and switch processes of one run.
+"""A fabric brought up: namespaces, links, switches and host agents of one run.
 
     h0 ─ veth ─ p0-t0-0 ─ veth ─ p0-t1-0 ─ …        one network namespace per node
 
@@ -18,7 +18,7 @@ from typing import Final
 
 from topologies.addressing import nic_mac
 from topologies.model import Fabric, Host, Link, LinkEnd, Switch
-from topologies.runner import links
+from topologies.runner import agents, links
 from topologies.runner.check.host_port import HostPort
 from topologies.runner.links import LINK_MTU_BYTES, InterfaceSpec
 from topologies.runner.namespaces import NetworkNamespace
@@ -52,6 +52,8 @@ class Deployment:
         self.namespaces: dict[str, NetworkNamespace] = {}
         self.places: dict[str, SwitchPlace] = {}
         self.processes: dict[str, ManagedProcess] = {}
+        #: Of the hosts, where they were started
+        self.agents: dict[str, ManagedProcess] = {}
         self._resources = ExitStack()
         self._reported: set[str] = set()
 
@@ -114,6 +116,28 @@ class Deployment:
         self.folder.state.grpc = {name: place.grpc_address for name, place in self.places.items()}
         self.folder.save()
 
+    def start_agents(self, on_ready: Callable[[str], None] = lambda name: None) -> None:
+        """Start every host's agent and wait until all have their control sockets.
+
+        Raises RunnerError with exit code and log of the first that fails.
+        """
+        self._resources.callback(self._stop_agents)
+        for host in self.fabric.hosts():
+            self.agents[host.name] = ManagedProcess(
+                host.name,
+                agents.command(self.fabric, host, self.folder),
+                self.namespaces[host.name],
+                self.folder.logs / f"{host.name}.log",
+            )
+        wait_until_ready(
+            [
+                (process, lambda name=name: agents.is_ready(self.folder, name))  # type: ignore[misc]
+                for name, process in self.agents.items()
+            ],
+            START_TIMEOUT_S + START_TIMEOUT_PER_SWITCH_S * len(self.agents),
+            lambda process: on_ready(process.name),
+        )
+
     def _place(self, switch: Switch) -> SwitchPlace:
         ports = list(self.fabric.ports(switch.id))
         return SwitchPlace(
@@ -167,27 +191,61 @@ class Deployment:
             if process.exit_code is not None
         ]
 
-    def wait_for_failure(self) -> str:
-        """Wait until one more switch process ends; returns which, how, and the end of its log."""
-        poller = select.poll()
-        by_descriptor = {
-            process.pidfd: process
-            for name, process in self.processes.items()
+    def unreported(self) -> list[int]:
+        """Descriptors that become readable when a process ends of which nobody knows yet."""
+        return [
+            process.pidfd
+            for name, process in self._all_processes().items()
             if name not in self._reported
+        ]
+
+    def new_failures(self) -> list[str]:
+        """For each process that has ended since this was last asked: which, how, end of its log."""
+        ended = {
+            name: process
+            for name, process in self._all_processes().items()
+            if name not in self._reported and process.exit_code is not None
         }
-        for descriptor in by_descriptor:
-            poller.register(descriptor, select.POLLIN)
-        process = by_descriptor[poller.poll()[0][0]]
-        self._reported.add(process.name)
-        return process.failure("ended")
+        self._reported |= set(ended)
+        return [process.failure("ended") for process in ended.values()]
+
+    def _all_processes(self) -> dict[str, ManagedProcess]:
+        return {**self.processes, **self.agents}
+
+    def end_switch(self, name: str, signal_number: int) -> None:
+        """End a switch process on purpose: it is no failure. Returns when it has ended."""
+        process = self.processes[name]
+        self._reported.add(name)
+        process.signal(signal_number)
+        process.wait()
+
+    def start_switch(self, switch: Switch) -> SwitchPlace:
+        """Start a switch whose process has ended, and wait until it takes P4Runtime calls.
+
+        Its tables are empty. Raises RunnerError with exit code and log where it fails.
+        """
+        name, place = switch.name, self.places[switch.name]
+        self.processes[name].close()
+        self.target.clear(place)
+        process = ManagedProcess(name, self.target.command(place), place.namespace, place.log)
+        self.processes[name] = process
+        is_ready = [(process, lambda: self.target.is_ready(place))]
+        timeout_s = START_TIMEOUT_S + START_TIMEOUT_PER_SWITCH_S
+        wait_until_ready(is_ready, timeout_s, lambda process: None)
+        self.target.prepare(place)
+        self._reported.discard(name)
+        return place
 
     # --- down ---
 
     def _stop_switches(self) -> None:
         stop_all(list(self.processes.values()), _STOP_GRACE_S)
 
+    def _stop_agents(self) -> None:
+        stop_all(list(self.agents.values()), _STOP_GRACE_S)
+
     def close(self) -> None:
-        """Stop the switches, close sockets, let go of the namespaces."""
+        """Stop agents and switches, close sockets, let go of the namespaces."""
         self._resources.close()
 
     def __enter__(self) -> Deployment:

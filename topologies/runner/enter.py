@@ -24,6 +24,23 @@ def execute_on(run: RunRecord, node: str, command: Sequence[str]) -> int:
     The command lives in the run's PID namespace, so it ends with the run. Raises UsageError for an
     unknown node, RunnerError where the run cannot be entered.
     """
+    _enter(run, node, ("pid", kernel.CLONE_NEWPID))
+    child = os.fork()
+    if child == 0:
+        _become(command)
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # the terminal sends them to the command as well
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def enter_network(run: RunRecord, node: str) -> None:
+    """Move this process into a node's network namespace, for good. Raises as `execute_on`."""
+    _enter(run, node)
+
+
+def _enter(run: RunRecord, node: str, *others: tuple[str, int]) -> None:
     namespaces = run.state.namespaces
     if node not in namespaces:
         near = get_close_matches(node, namespaces, n=1)
@@ -31,7 +48,7 @@ def execute_on(run: RunRecord, node: str, command: Sequence[str]) -> int:
         raise UsageError(f"no node {node!r} in {run.state.run_id}; {hint}")
     process = f"/proc/{run.state.pid}"
     kinds = [(f"{process}/fd/{namespaces[node]}", kernel.CLONE_NEWNET)]
-    kinds.append((f"{process}/ns/pid", kernel.CLONE_NEWPID))
+    kinds += [(f"{process}/ns/{name}", kind) for name, kind in others]
     if run.state.rootless:
         kinds.insert(0, (f"{process}/ns/user", kernel.CLONE_NEWUSER))
     try:
@@ -41,14 +58,6 @@ def execute_on(run: RunRecord, node: str, command: Sequence[str]) -> int:
             os.close(descriptor)
     except OSError as error:
         raise RunnerError(f"cannot enter {run.state.run_id}: {error}") from None
-    child = os.fork()
-    if child == 0:
-        _become(command)
-    for number in (signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)  # the terminal sends them to the command as well
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code
 
 
 def _become(command: Sequence[str]) -> NoReturn:

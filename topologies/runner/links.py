@@ -71,6 +71,19 @@ def bring_up(namespace: NetworkNamespace) -> None:
                 raise RunnerError(f"{namespace.name}: cannot set {name} up: {error}") from error
 
 
+def set_state(namespace: NetworkNamespace, interface: str, *, up: bool) -> None:
+    """Set one interface up or down; its neighbour sees the carrier come or go.
+
+    Raises RunnerError.
+    """
+    state = "up" if up else "down"
+    try:
+        with namespace.entered(), IPRoute() as netlink:
+            netlink.link("set", index=socket.if_nametoindex(interface), state=state)
+    except (NetlinkError, OSError) as error:
+        raise RunnerError(f"{namespace.name}: cannot set {interface} {state}: {error}") from error
+
+
 class _EthtoolValue(ctypes.Structure):
     _fields_ = (("command", ctypes.c_uint32), ("value", ctypes.c_uint32))
 

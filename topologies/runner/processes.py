@@ -90,6 +90,10 @@ class ManagedProcess:
         """Send it a signal; nothing happens when it has ended."""
         self._process.send_signal(number)
 
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        self._process.wait()
+
     def close(self) -> None:
         """Let go of an ended process."""
         if self._pidfd >= 0:
@@ -147,5 +151,5 @@ def stop_all(processes: Sequence[ManagedProcess], grace_s: float) -> None:
     for process in processes:
         if process.exit_code is None:
             process.signal(signal.SIGKILL)
-            process._process.wait()
+            process.wait()
         process.close()

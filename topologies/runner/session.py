@@ -168,6 +168,14 @@ def bring_up(deployment: Deployment, narrator: Narrator) -> ControlPlane:
     return control
 
 
+def start_agents(deployment: Deployment, narrator: Narrator) -> None:
+    """An agent on every host. Raises RunnerError with what went wrong and where."""
+    count = deployment.fabric.host_count
+    with narrator.step("hosts", count) as step:
+        deployment.start_agents(lambda name: step.advance())
+        step.result(f"{count} agents ready")
+
+
 def check(
     deployment: Deployment, control: ControlPlane, narrator: Narrator, packets_per_path: int
 ) -> CheckResult:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from topologies.model import QueueSettings
+from topologies.runner.errors import RunnerError
 from topologies.runner.namespaces import NetworkNamespace
 
 #: Queues per port: data and control
@@ -62,6 +63,8 @@ class Target(ABC):
     """Knows how to start a kind of switch and how to slow its ports."""
 
     name: str
+    #: Whether a switch neither starts on interfaces that are down nor survives one that goes down
+    needs_links_up: bool = False
 
     @abstractmethod
     def command(self, place: SwitchPlace) -> Sequence[str]:
@@ -78,6 +81,14 @@ class Target(ABC):
     @abstractmethod
     def set_rate(self, place: SwitchPlace, port: int, rate_bps: int | None) -> None:
         """Change a port's link rate while packets flow; None = unlimited. Raises RunnerError."""
+
+    def clear(self, place: SwitchPlace) -> None:
+        """Remove what an ended switch left, so that the next is not taken for ready at once."""
+        place.grpc_socket.unlink(missing_ok=True)
+
+    def make_black_hole(self, place: SwitchPlace) -> None:
+        """Have it lose every packet while its links stay up. Raises RunnerError."""
+        raise RunnerError(f"{place.name}: a {self.name} switch cannot be made a black hole")
 
     def not_modelled(self) -> str | None:
         """One line on what this target leaves out of the topology's settings; None = nothing."""

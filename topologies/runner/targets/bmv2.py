@@ -7,6 +7,8 @@ What it does not do as the topology says, measured with simple_switch 1.15:
   since its real queue must never overflow.
 - Its receive side loses jumbo frames that come back to back in large numbers, before the
   program sees them.
+- When an interface of its own goes down it receives nothing any more, on no port, for good. One
+  that loses its carrier, since the far end is down, does not disturb it.
 - Rates need its Thrift server, which is a build option.
 """
 
@@ -39,6 +41,7 @@ class Bmv2(Target):
     """Runs `binary`; `cli` speaks Thrift to it where it can, else is None."""
 
     name = "bmv2"
+    needs_links_up = True
 
     def __init__(self, binary: Path, cli: Path | None) -> None:
         self._binary = binary

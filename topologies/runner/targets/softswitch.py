@@ -60,6 +60,21 @@ class Softswitch(Target):
                 f"{place.name}: cannot set the rate of port {port}: {error}"
             ) from None
 
+    def clear(self, place: SwitchPlace) -> None:
+        """See `Target.clear`."""
+        super().clear(place)
+        _control(place).unlink(missing_ok=True)
+        _ready(place).unlink(missing_ok=True)
+
+    def make_black_hole(self, place: SwitchPlace) -> None:
+        """Its ports are down inside, its interfaces up: neighbours see nothing."""
+        try:
+            with ControlClient(_control(place)) as control:
+                for port in place.interfaces:
+                    control.request("port_down", port=port)
+        except ControlError as error:
+            raise RunnerError(f"{place.name}: cannot turn its ports off: {error}") from None
+
     def own_losses(self, place: SwitchPlace) -> Mapping[str, int]:
         """See `Target.own_losses`."""
         try:
