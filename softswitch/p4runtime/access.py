@@ -1,4 +1,4 @@
-"""What the server needs of the switch around it, and the adapter for `softswitch.switch.Switch`."""
+"""What the server needs of the switch around it; `softswitch.runtime.Runtime` has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from softswitch.pipeline import Pipeline
 from softswitch.program import Program
 from softswitch.replication import ReplicationEngine
-from softswitch.switch import Switch
 
 PacketInCallback = Callable[[bytes], bool]
 """Takes a frame that left through the CPU port; False where no controller is there to take it."""
@@ -62,65 +61,3 @@ class SwitchAccess(Protocol):
         The callables are called with `lock` held, return at once and do not raise.
         """
         ...
-
-
-class SwitchControl:
-    """`SwitchAccess` to a `Switch` without a `softswitch.runtime.Runtime`, which is one itself.
-
-    Args:
-        switch: the switch.
-        lock: what serialises packets and control on it.
-        now_ns: the clock that the packet loop uses.
-        wake: called without the lock after the switch may have got something to send.
-    """
-
-    def __init__(
-        self,
-        switch: Switch,
-        lock: AbstractContextManager[Any],
-        now_ns: Callable[[], int],
-        wake: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._switch = switch
-        self._lock = lock
-        self._now_ns = now_ns
-        self._wake = wake
-
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        """The lock given at construction."""
-        return self._lock
-
-    @property
-    def replication(self) -> ReplicationEngine:
-        """The switch's replication engine."""
-        return self._switch.replication
-
-    def build(self, program: Program) -> Pipeline:
-        """A pipeline with the switch's seed and drop port."""
-        return Pipeline(program, seed=self._switch.seed, drop_port=self._switch.drop_port)
-
-    def install(self, pipeline: Pipeline) -> None:
-        """`Switch.install`."""
-        self._switch.install(pipeline)
-
-    def has_port(self, port: int) -> bool:
-        """Whether it is one of `Switch.ports`."""
-        return port in self._switch.ports
-
-    def packet_out(self, frame: bytes) -> None:
-        """`Switch.packet_out`, then `wake`."""
-        with self._lock:
-            self._switch.packet_out(frame, self._now_ns())
-        self._wake()
-
-    def now_ns(self) -> int:
-        """The clock given at construction."""
-        return self._now_ns()
-
-    def set_callbacks(
-        self, packet_in: PacketInCallback | None, digest: DigestCallback | None
-    ) -> None:
-        """Set the switch's callbacks."""
-        self._switch.on_packet_in = packet_in
-        self._switch.on_digest = digest

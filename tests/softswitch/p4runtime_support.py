@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,9 +24,12 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from softswitch.fair_lock import FairLock
-from softswitch.p4runtime.access import SwitchControl
+from softswitch.p4runtime.access import DigestCallback, PacketInCallback
 from softswitch.p4runtime.errors import Code
 from softswitch.p4runtime.server import P4RuntimeServer
+from softswitch.pipeline import Pipeline
+from softswitch.program import Program
+from softswitch.replication import ReplicationEngine
 from softswitch.switch import Switch
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -45,6 +48,68 @@ INSERT, MODIFY, DELETE = (
     p4runtime_pb2.Update.DELETE,
 )
 CONFIG_ACTIONS = p4runtime_pb2.SetForwardingPipelineConfigRequest
+
+
+class SwitchControl:
+    """`SwitchAccess` to a `Switch` without ports and without a `softswitch.runtime.Runtime`.
+
+    Args:
+        switch: the switch.
+        lock: what serialises packets and control on it.
+        now_ns: the clock that the packet loop uses.
+        wake: called without the lock after the switch may have got something to send.
+    """
+
+    def __init__(
+        self,
+        switch: Switch,
+        lock: AbstractContextManager[Any],
+        now_ns: Callable[[], int],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._switch = switch
+        self._lock = lock
+        self._now_ns = now_ns
+        self._wake = wake
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """The lock given at construction."""
+        return self._lock
+
+    @property
+    def replication(self) -> ReplicationEngine:
+        """The switch's replication engine."""
+        return self._switch.replication
+
+    def build(self, program: Program) -> Pipeline:
+        """A pipeline with the switch's seed and drop port."""
+        return Pipeline(program, seed=self._switch.seed, drop_port=self._switch.drop_port)
+
+    def install(self, pipeline: Pipeline) -> None:
+        """`Switch.install`."""
+        self._switch.install(pipeline)
+
+    def has_port(self, port: int) -> bool:
+        """Whether it is one of `Switch.ports`."""
+        return port in self._switch.ports
+
+    def packet_out(self, frame: bytes) -> None:
+        """`Switch.packet_out`, then `wake`."""
+        with self._lock:
+            self._switch.packet_out(frame, self._now_ns())
+        self._wake()
+
+    def now_ns(self) -> int:
+        """The clock given at construction."""
+        return self._now_ns()
+
+    def set_callbacks(
+        self, packet_in: PacketInCallback | None, digest: DigestCallback | None
+    ) -> None:
+        """Set the switch's callbacks."""
+        self._switch.on_packet_in = packet_in
+        self._switch.on_digest = digest
 
 
 def load_p4info(path: Path = BASIC_P4INFO) -> Any:

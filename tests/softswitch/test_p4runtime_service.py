@@ -17,7 +17,6 @@ from p4.v1 import p4runtime_pb2
 
 from softswitch.fair_lock import FairLock
 from softswitch.p4runtime import service
-from softswitch.p4runtime.access import SwitchControl
 from softswitch.p4runtime.entities.counters import CounterHandler
 from softswitch.p4runtime.entities.table_entries import TableEntryHandler
 from softswitch.p4runtime.errors import ERROR_SPACE, Code, invalid
@@ -36,6 +35,7 @@ from tests.softswitch.p4runtime_support import (
     Client,
     RpcFailed,
     Served,
+    SwitchControl,
     load_p4info,
     primary,
     served,
