@@ -17,11 +17,10 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from reports.result import FaultEffect, RunResult, jain_index
 from reports.text import rate_text, time_text
-from sim.measure import FaultEffect
-from sim.result import RunResult, jain_index
+from reports.verdict import failures, goodput_share, total_share
 from sim.simulation import Simulation
-from sim.verdict import failures, goodput_share, total_share
 from topologies.scenario_loader import find_scenario, load_scenario
 
 PLANES = 8

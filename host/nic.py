@@ -52,9 +52,8 @@ from host.wire.packet import (
     Trimmed,
     Write,
 )
+from topologies.timing import WIRE_OVERHEAD_BYTES
 
-#: Preamble 8, FCS 4 and inter-frame gap 12: what a frame takes on the wire besides itself
-WIRE_OVERHEAD_BYTES = 24
 _NS = 10**9
 #: Padding and ICRC behind a payload
 _TRAILER_BYTES = 7

@@ -145,12 +145,24 @@ class SeriesRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRecord:
+    """Digest of all table entries of a switch, before and after the traffic. Static means static:
+    they are the same."""
+
+    switch: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run.
 
     `clock`: virtual or real. `failures`: what does not hold, a line each; empty: all as expected.
     `totals`: further numbers of the whole run, by name. `ev_changes`: how many there were, by what
-    changed; `ev_changes_omitted`: how many of them `ev_spans` knows nothing about.
+    changed; `ev_changes_omitted`: how many of them `ev_spans` knows nothing about. Of real time
+    only: `target`, the switches (softswitch or bmv2); `notes`, what of the scenario did not happen
+    as it says; `tables`; `cpu_s`, seconds of CPU by process.
     """
 
     scenario: str
@@ -169,6 +181,10 @@ class RunRecord:
     ev_changes: dict[str, int] = field(default_factory=dict)
     ev_changes_omitted: int = 0
     totals: dict[str, int] = field(default_factory=dict)
+    target: str | None = None
+    notes: list[str] = field(default_factory=list)
+    tables: list[TableRecord] = field(default_factory=list)
+    cpu_s: dict[str, float] = field(default_factory=dict)
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:

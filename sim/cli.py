@@ -15,17 +15,17 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from host.endpoint_settings import SettingsError
 from reports.page import page
 from reports.record import RunRecord
+from reports.result import RunResult
+from reports.terminal import print_result
 from reports.text import time_text
-from sim.endpoints import EndpointError
+from reports.verdict import failures
 from sim.loop import StandstillError
 from sim.record import make_record
-from sim.report import print_result
-from sim.result import RunResult
 from sim.simulation import Progress as Report
 from sim.simulation import Simulation
-from sim.verdict import failures
 from topologies.documents import DocumentError
 from topologies.scenario import Scenario
 from topologies.scenario_loader import find_scenario, load_scenario, ready_scenarios
@@ -188,7 +188,7 @@ def _run(
 ) -> tuple[RunResult, RunRecord | None]:
     try:
         simulation = Simulation(scenario, pcap=pcap, along_time=along_time)
-    except EndpointError as error:
+    except SettingsError as error:
         click.echo(f"{PROGRAM}: {scenario.name}: {error}", err=True)
         sys.exit(2)
     except OSError as error:

@@ -11,6 +11,7 @@ from sim.seeds import random_of
 from sim.wire import Impairment, Passage, Wire
 from topologies import scenario as model
 from topologies.addressing import encode_ev
+from topologies.fault_scope import carrier_of
 from topologies.model import Link
 
 LOSS: Final = "random loss"
@@ -24,7 +25,6 @@ class ActiveFault:
     Attributes:
         fault: what the scenario says.
         lost: frames that it cost so far.
-        carrier: where it is about data of one path only, its outer destination address.
         begun, over: whether it has begun and is over.
     """
 
@@ -32,7 +32,6 @@ class ActiveFault:
         self.fault = fault
         self.network = network
         self.lost = 0
-        self.carrier: bytes | None = None
         self.begun = False
         self.over = False
 
@@ -47,14 +46,6 @@ class ActiveFault:
     def settle(self) -> None:
         """Count what it cost up to now."""
 
-    def links(self) -> frozenset[str]:
-        """Names of the links that cannot be relied on."""
-        return frozenset()
-
-    def switches(self) -> frozenset[str]:
-        """Names of the switches that cannot be relied on."""
-        return frozenset()
-
 
 class _LinksDown(ActiveFault):
     """Links that are down, and perhaps switches that are off."""
@@ -64,9 +55,6 @@ class _LinksDown(ActiveFault):
         self._links = tuple(links)
         self._before = 0
         self._settled = 0
-
-    def links(self) -> frozenset[str]:
-        return frozenset(self._links)
 
     def _drops(self) -> int:
         """Frames that switches lost at the ends of the links so far."""
@@ -117,9 +105,6 @@ class _Reboot(_LinksDown):
         ]
         super().__init__(fault, network, links)
 
-    def switches(self) -> frozenset[str]:
-        return frozenset(self._switches)
-
     def begin(self, now_ns: int) -> None:
         for name in self._switches:
             self.lost += self.network.switches[name].power_off(now_ns)
@@ -138,9 +123,6 @@ class _Dead(ActiveFault):
         super().__init__(fault, network)
         self._switches = fault.switches
         self._before = 0
-
-    def switches(self) -> frozenset[str]:
-        return frozenset(self._switches)
 
     def _swallowed(self) -> int:
         return sum(
@@ -172,9 +154,6 @@ class _Slow(ActiveFault):
         super().__init__(fault, network)
         self._links = fault.links
         self._rate_bps = fault.rate_bps
-
-    def links(self) -> frozenset[str]:
-        return frozenset(self._links)
 
     def begin(self, now_ns: int) -> None:
         super().begin(now_ns)
@@ -231,8 +210,7 @@ class _Impairing(ActiveFault):
         self._fault = fault
         self._impairment = impairment
         if fault.path is not None:
-            self.carrier = carrier_of(network, fault.path)
-            self._impairment = _OnPath(impairment, self.carrier)
+            self._impairment = _OnPath(impairment, carrier_of(network.fabric, fault.path))
 
     def _wires(self) -> list[Wire]:
         fault, network = self._fault, self.network
@@ -245,9 +223,6 @@ class _Impairing(ActiveFault):
             chosen += [up] * fault.up + [down] * fault.down
         return chosen
 
-    def links(self) -> frozenset[str]:
-        return frozenset(self._fault.links)
-
     def begin(self, now_ns: int) -> None:
         super().begin(now_ns)
         for wire in self._wires():
@@ -258,18 +233,6 @@ class _Impairing(ActiveFault):
         super().end(now_ns)
         for wire in self._wires():
             wire.remove(self._impairment)
-
-
-def carrier_of(network: Network, path: model.PathRef) -> bytes:
-    """The outer destination address of data on a path when it leaves the NIC."""
-    fabric = network.fabric
-    source, destination = fabric.host(path.source), fabric.host(path.destination)
-    found = next(
-        each
-        for each in fabric.paths(source, destination)
-        if each.plane == path.plane and (each.uplink or 0) == path.uplink
-    )
-    return fabric.addresses.carrier_of_path(found).to_bytes(16, "big")
 
 
 class _OnPath:

@@ -8,7 +8,7 @@ from heapq import heappush
 from typing import Any, Final
 
 from host.config import NicConfig
-from host.nic import WIRE_OVERHEAD_BYTES, Nic
+from host.nic import Nic
 from host.profiles import Profiles
 from sim.loop import EventLoop
 from sim.seeds import seed_of
@@ -16,6 +16,7 @@ from sim.wire import Wire
 from topologies.addressing import Path
 from topologies.host_config import RackConfig, host_config, host_json
 from topologies.model import Fabric, Host
+from topologies.timing import WIRE_OVERHEAD_BYTES
 
 #: Offsets in a frame with an outer header: next header, destination address, BTH opcode
 _NEXT_HEADER: Final = 20

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, TypeAlias
 
 from host.paths import EvState
+from reports.rates import rates_bps, whole_intervals
+from reports.result import EvTransition, FaultEffect
 from sim.collective import RunningCollective
 from sim.fabric_meter import FabricMeter
 from sim.faults import ActiveFault
@@ -18,16 +17,12 @@ from sim.loop import EventLoop
 from sim.network import Network
 from sim.traffic import RunningFlow
 from topologies.addressing import AddressingError, Path, path_of_ev
+from topologies.fault_scope import scope_of
 
 #: Samples of a run; at so many the interval doubles, so that long runs need no more memory
 MAX_SAMPLES: Final = 4096
 #: So long after a fault is over, EVs may still be found out that met it
 _GRACE_NS: Final = 100_000
-#: A rate counts as full again from this share of what it was before the fault
-FULL_RATE_SHARE: Final = 0.95
-#: Samples that are averaged, so that one burst of feedback is no dip
-SMOOTHING_SAMPLES: Final = 4
-
 
 #: What delivers payload, and is measured
 Traffic: TypeAlias = RunningFlow | RunningCollective
@@ -80,63 +75,16 @@ class RateMeter:
         totals.extend(sum(values) for values in zip(*self.samples, strict=True))
         return totals
 
-    def whole_intervals(self) -> int:
-        """How many intervals, from time 0 on, passed before all there is now was delivered."""
+    def rates_bps(self, done: bool) -> list[float]:
+        """The rate of all flows together in each interval; of whole ones where all is `done`."""
+        delivered = self.delivered()
+        rates = rates_bps(delivered, self.interval_ns)
+        if not done:
+            return rates
+        # The last bytes landed before their completion came; the interval in which they did
+        # was full in part only
         now = sum(flow.delivered_bytes() for flow in self._flows)
-        return max(bisect_left(self.delivered(), now) - 1, 0)
-
-    def rates_bps(self) -> list[float]:
-        """The rate of all flows together in each interval."""
-        totals = self.delivered()
-        scale = 8 * 10**9 / self.interval_ns
-        return [(after - before) * scale for before, after in pairwise(totals)]
-
-
-@dataclass(frozen=True, slots=True)
-class EvTransition:
-    """An EV of a queue pair of a host changed its state; `replaced_by` took its place."""
-
-    now_ns: int
-    host: str
-    peer: str
-    qp_num: int
-    ev: int
-    old: str
-    new: str
-    cause: str
-    replaced_by: int | None
-
-
-@dataclass(slots=True)
-class FaultEffect:
-    """What one fault did.
-
-    `last_packet_ns`: from its beginning to the last data that a host began to send on a path
-    through it; None: none was sent. `packets_sent`: how many, retransmissions among them;
-    `packets_after`: how many after its end.
-    `full_rate_ns`: from its beginning until all flows together were at 95 % of the rate before it,
-    for good; 0: they never fell below; None: they did not get there while the fault held, or
-    nothing was sent before it. `recovery_ns`: the same from its end on. `first_out_ns`,
-    `last_out_ns`: from its beginning until the first EV through it was out of the active set, and
-    until the last was for the first time; `evs_out`: how many of them were.
-    """
-
-    name: str
-    kind: str
-    at_ns: int
-    end_ns: int | None
-    begun: bool
-    lost: int = 0
-    packets_sent: int = 0
-    packets_after: int = 0
-    last_packet_ns: int | None = None
-    rate_before_bps: float | None = None
-    lowest_rate_bps: float | None = None
-    full_rate_ns: int | None = None
-    recovery_ns: int | None = None
-    evs_out: int = 0
-    first_out_ns: int | None = None
-    last_out_ns: int | None = None
+        return rates[: whole_intervals(delivered, now)]
 
 
 class FaultWatch:
@@ -146,6 +94,7 @@ class FaultWatch:
         self.active = active
         self.network = network
         fault = active.fault
+        self.scope = scope_of(fault, network.fabric)
         self.effect = FaultEffect(
             name=fault.name,
             kind=type(fault).__name__,
@@ -205,8 +154,7 @@ class FaultWatch:
             path = path_of_ev(transition.ev, source.id, destination.id)
         except AddressingError:
             return False
-        carrier = fabric.addresses.carrier_of_path(path).to_bytes(16, "big")
-        return _crosses(self.network, path, carrier, self.active)
+        return self.scope.crosses(fabric, path)
 
     def _look(self) -> None:
         effect = self.effect
@@ -225,66 +173,8 @@ class FaultWatch:
                     continue
                 if tally.path is None:
                     tally.path = _path_of(self.network, host, path)
-                if tally.path and _crosses(self.network, tally.path, path, self.active):
+                if tally.path and self.scope.crosses(self.network.fabric, tally.path):
                     yield sent, tally.last_ns
-
-    def look_at_rates(self, meter: RateMeter, done_ns: int | None) -> None:
-        """Fill in what the rate did; `done_ns` is when all traffic was done."""
-        effect = self.effect
-        interval_ns = meter.interval_ns
-        rates = meter.rates_bps()
-        if done_ns is not None:
-            # The last bytes landed before their completion came; the interval in which they did
-            # was full in part only
-            rates = rates[: meter.whole_intervals()]
-        first = effect.at_ns // interval_ns
-        window = rates[max(first - 4 * SMOOTHING_SAMPLES, min(2, first // 2)) : first]
-        if not effect.begun or not window:
-            return
-        rate = sum(window) / len(window)
-        effect.rate_before_bps = rate
-        if not rate:
-            return
-        end_ns = effect.end_ns
-        last = len(rates) if end_ns is None else min(len(rates), end_ns // interval_ns)
-        while_ns, lowest = _until_full(rates[first:last], rate, interval_ns)
-        effect.lowest_rate_bps = lowest
-        effect.full_rate_ns = while_ns
-        if end_ns is not None:
-            effect.recovery_ns, _ = _until_full(rates[last:], rate, interval_ns)
-
-
-def _until_full(
-    rates: list[float], wanted_bps: float, interval_ns: int
-) -> tuple[int | None, float | None]:
-    """(time until the rate is what is wanted and stays so, lowest rate)."""
-    after = _smooth(rates)
-    if not after:
-        return None, None
-    below = [index for index, value in enumerate(after) if value < FULL_RATE_SHARE * wanted_bps]
-    if not below:
-        return 0, min(after)
-    if below[-1] == len(after) - 1:
-        return None, min(after)
-    return (below[-1] + SMOOTHING_SAMPLES) * interval_ns, min(after)
-
-
-def _smooth(values: list[float]) -> list[float]:
-    size = SMOOTHING_SAMPLES
-    return [sum(values[index : index + size]) / size for index in range(len(values) - size + 1)]
-
-
-def _crosses(network: Network, path: Path, carrier: bytes, active: ActiveFault) -> bool:
-    """Whether a path goes through what is at fault."""
-    if active.carrier is not None:
-        return carrier == active.carrier
-    switches = active.switches()
-    if switches and any(switch.name in switches for switch in path.switches):
-        return True
-    links = active.links()
-    if not links:
-        return False
-    return any(link.name in links for link in network.fabric.links_of_path(path))
 
 
 def _path_of(network: Network, host: HostNode, path: bytes) -> Path | None:

@@ -1,30 +1,14 @@
-"""A run in virtual time as the record that reports are made of."""
+"""What was counted along a run in virtual time, for the record that reports are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator
 
-from host.paths import EvState
-from reports.record import (
-    EvSpan,
-    FabricRecord,
-    FaultRecord,
-    FlowRecord,
-    LinkRecord,
-    RunRecord,
-    SeriesRecord,
-)
-from sim.faults import ActiveFault
-from sim.measure import EvTransition, FaultEffect
+from reports import from_result
+from reports.record import LinkRecord, RunRecord, SeriesRecord
+from reports.result import RunResult
 from sim.network import Network
-from sim.result import CollectiveResult, FlowResult, RunResult
 from sim.simulation import Simulation
-from topologies import scenario as model
-from topologies.addressing import AddressingError, Path, path_of_ev
-from topologies.model import Fabric
-
-_CLOCK: Final = "virtual"
 
 
 def make_record(simulation: Simulation, result: RunResult) -> RunRecord:
@@ -33,55 +17,20 @@ def make_record(simulation: Simulation, result: RunResult) -> RunRecord:
     Raises ValueError where it was not.
     """
     network = simulation.network
-    fabric = network.fabric
     samples = simulation.meter.fabric_samples
     if not samples:
         raise ValueError("the simulation was not made with along_time")
     *_, trimmed, marked, lost, retransmitted, queued = ([0, *column] for column in samples)
-    return RunRecord(
-        scenario=result.scenario,
-        description=result.description,
-        clock=_CLOCK,
-        seed=result.seed,
-        end_ns=result.now_ns,
-        failures=list(result.failures),
-        fabric=FabricRecord(
-            name=fabric.name,
-            planes=fabric.planes,
-            t0_per_plane=fabric.t0_per_plane,
-            t1_per_plane=fabric.t1_per_plane,
-            hosts_per_t0=fabric.hosts_per_t0,
-            base_rtt_ns=result.base_rtt_ns,
-        ),
-        links=list(_links(network)),
-        flows=[*map(_flow, result.flows), *map(_collective, result.collectives)],
-        faults=[
-            _fault(watch.active, effect, fabric)
-            for watch, effect in zip(simulation.watches, result.faults, strict=True)
-        ],
-        interval_ns=result.interval_ns,
-        series=SeriesRecord(
-            delivered_bytes=result.delivered_bytes,
-            plane_bytes=[[0, *column] for column in samples[: fabric.planes]],
-            trimmed=trimmed,
-            marked=marked,
-            lost=lost,
-            retransmitted=retransmitted,
-            queued=queued,
-        ),
-        ev_spans=_spans(fabric, result.transitions),
-        ev_changes=dict(result.transition_counts),
-        ev_changes_omitted=sum(result.transition_counts.values()) - len(result.transitions),
-        totals={
-            "frames sent": result.sent,
-            "frames received": result.received,
-            "frames lost": sum(result.lost.values()),
-            "trimmed": result.trimmed,
-            "marked": result.marked,
-            "retransmissions": result.total["retransmissions"],
-            "timeouts": result.total["timeouts"],
-        },
+    series = SeriesRecord(
+        delivered_bytes=result.delivered_bytes,
+        plane_bytes=[[0, *column] for column in samples[: network.fabric.planes]],
+        trimmed=trimmed,
+        marked=marked,
+        lost=lost,
+        retransmitted=retransmitted,
+        queued=queued,
     )
+    return from_result.make_record(simulation.scenario, result, list(_links(network)), series)
 
 
 def _links(network: Network) -> Iterator[LinkRecord]:
@@ -98,128 +47,3 @@ def _links(network: Network) -> Iterator[LinkRecord]:
             up_bytes=port.rx_bytes,
             down_bytes=port.tx_bytes,
         )
-
-
-def _state(done: bool, errors: dict[str, int] | dict[str, str]) -> str:
-    return "failed" if errors else "done" if done else "unfinished"
-
-
-def _flow(flow: FlowResult) -> FlowRecord:
-    return FlowRecord(
-        name=flow.name,
-        kind="flow",
-        hosts=[flow.source, flow.destination],
-        state=_state(flow.done, flow.errors),
-        start_ns=flow.start_ns,
-        completion_ns=flow.completion_ns,
-        size_bytes=flow.completed_bytes,
-        rate_bps=flow.goodput_bps,
-        packets=flow.packets,
-        retransmissions=flow.retransmissions,
-        timeouts=flow.timeouts,
-        trims=flow.trims,
-        ecn_marked=flow.ecn_marked,
-        delivered_bytes=flow.delivered_samples,
-    )
-
-
-def _collective(each: CollectiveResult) -> FlowRecord:
-    return FlowRecord(
-        name=each.name,
-        kind=each.collective,
-        hosts=each.hosts,
-        state=_state(each.done, each.failures),
-        start_ns=each.start_ns,
-        completion_ns=each.completion_ns,
-        size_bytes=each.size_bytes,
-        rate_bps=each.bus_bps,
-        packets=each.packets,
-        retransmissions=each.retransmissions,
-        timeouts=each.timeouts,
-        trims=each.trims,
-        ecn_marked=each.ecn_marked,
-        delivered_bytes=each.delivered_samples,
-    )
-
-
-def _fault(active: ActiveFault, effect: FaultEffect, fabric: Fabric) -> FaultRecord:
-    return FaultRecord(
-        name=effect.name,
-        kind=effect.kind,
-        at_ns=effect.at_ns,
-        end_ns=effect.end_ns,
-        begun=effect.begun,
-        links=sorted(active.links()),
-        switches=sorted(active.switches()),
-        paths=[_path_ref_text(path, fabric) for path in _paths(active.fault)],
-        lost=effect.lost,
-        packets_sent=effect.packets_sent,
-        evs_out=effect.evs_out,
-        first_out_ns=effect.first_out_ns,
-        last_out_ns=effect.last_out_ns,
-        lowest_rate_bps=effect.lowest_rate_bps,
-        full_rate_ns=effect.full_rate_ns,
-        recovery_ns=effect.recovery_ns,
-    )
-
-
-def _paths(fault: model.Fault) -> tuple[model.PathRef, ...]:
-    match fault:
-        case model.Deny():
-            return fault.paths
-        case model.Impairment(path=model.PathRef() as path):
-            return (path,)
-    return ()
-
-
-def _path_ref_text(ref: model.PathRef, fabric: Fabric) -> str:
-    source, destination = fabric.host(ref.source).id, fabric.host(ref.destination).id
-    uplink = None if source.t0 == destination.t0 else ref.uplink
-    where = _path_text(Path(ref.plane, source, destination, uplink))
-    return f"{ref.source} → {ref.destination}, {where}"
-
-
-def _path_text(path: Path) -> str:
-    if path.uplink is None:
-        return f"plane {path.plane}"
-    return f"plane {path.plane} via {path.switches[1].name}"
-
-
-def _ev_text(fabric: Fabric, each: EvTransition) -> str:
-    try:
-        path = path_of_ev(each.ev, fabric.host(each.host).id, fabric.host(each.peer).id)
-    except AddressingError:
-        return f"EV {each.ev:#010x}"
-    return _path_text(path)
-
-
-def _spans(fabric: Fabric, transitions: Sequence[EvTransition]) -> list[EvSpan]:
-    """Times that EVs were not GOOD, by when they began; `transitions` are in order."""
-    spans: list[EvSpan] = []
-    since: dict[tuple[str, int, int], EvTransition] = {}
-
-    def close(begin: EvTransition, end_ns: int | None) -> None:
-        spans.append(
-            EvSpan(
-                host=begin.host,
-                peer=begin.peer,
-                qp_num=begin.qp_num,
-                ev=begin.ev,
-                path=_ev_text(fabric, begin),
-                state=begin.new,
-                start_ns=begin.now_ns,
-                end_ns=end_ns,
-                cause=begin.cause,
-            )
-        )
-
-    for each in transitions:
-        key = each.host, each.qp_num, each.ev
-        begin = since.pop(key, None)
-        if begin is not None:
-            close(begin, each.now_ns)
-        if each.new != EvState.GOOD.value:
-            since[key] = each
-    for begin in since.values():
-        close(begin, None)
-    return sorted(spans, key=lambda span: (span.start_ns, span.host, span.qp_num, span.ev))

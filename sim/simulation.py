@@ -10,21 +10,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from host.endpoint_settings import SettingsError
 from host.nic import QpEvEvent
 from host.paths.base import EvEvent
+from reports.rates import look_at_rates
+from reports.result import CollectiveResult, EvTransition, FlowResult, RunResult, jain_index
 from sim.capture import Capture
 from sim.collective import RunningCollective
-from sim.endpoints import EndpointError, make_profiles, nic_changes
+from sim.endpoints import make_profiles, nic_changes
 from sim.fabric_meter import FabricMeter
 from sim.faults import activate
 from sim.host_node import HostNode
 from sim.loop import EventLoop
-from sim.measure import EvTransition, FaultWatch, RateMeter, Traffic
+from sim.measure import FaultWatch, RateMeter, Traffic
 from sim.network import Network
-from sim.result import CollectiveResult, FlowResult, RunResult, jain_index
-from sim.timing import base_rtt_ns, line_rate_bps, payload_share
 from sim.traffic import RunningFlow
 from topologies.scenario import Scenario
+from topologies.timing import base_rtt_ns, line_rate_bps, payload_share
 
 #: Events between two looks at the progress
 _EVENTS_PER_LOOK: Final = 20_000
@@ -46,7 +48,7 @@ class Simulation:
         pcap: a folder for captures of all ports, None: no captures.
         along_time: sample counters of the fabric too, as `sim.record` needs them.
 
-    Raises EndpointError for endpoint settings that cannot be.
+    Raises SettingsError for endpoint settings that cannot be.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Simulation:
             ]
         except ValueError as error:
             # Queue pairs that cannot be connected so, as with EVs that name no path of the fabric
-            raise EndpointError(f"endpoint: {error}") from None
+            raise SettingsError(f"endpoint: {error}") from None
         self.traffic: list[Traffic] = [*self.flows, *self.collectives]
         for each in self.traffic:
             each.on_done = self._traffic_done
@@ -119,9 +121,10 @@ class Simulation:
             raise
         self._collect_events()
         self.transitions.sort(key=lambda each: each.now_ns)
+        rates = self.meter.rates_bps(self._done_ns is not None)
         for watch in self.watches:
             watch.finish(self.transitions)
-            watch.look_at_rates(self.meter, self._done_ns)
+            look_at_rates(watch.effect, rates, self.meter.interval_ns)
         if self.capture is not None:
             self.capture.close()
         return self._result(time.process_time() - cpu, time.perf_counter() - wall)

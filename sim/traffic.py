@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from host.memory import MemoryRegion
+from host.memory_check import Pattern, Slots
 from host.qp.queue_pair import QueuePair
 from host.qp.work import CompletionQueue, WcStatus, WriteRequest
 from sim.host_node import HostNode
-from sim.memory_check import Pattern, Slots
 from sim.network import Network
 from sim.seeds import random_of
 from topologies.scenario import Flow

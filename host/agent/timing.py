@@ -22,10 +22,10 @@ from typing import Final
 from host.config import MAX_TIMEOUT, TIMEOUT_UNIT_NS, NicConfig, QpDefaults
 from host.congestion import CongestionController
 from host.congestion.fan_in import FanIn
-from host.nic import WIRE_OVERHEAD_BYTES
 from host.paths import EvProfile, ReverseEvs, ReverseEvSet
 from host.profiles import CcProfile, MrcProfiles, network_towards
 from host.wire.constants import ICRC_BYTES, TRIM_BYTES
+from topologies.timing import WIRE_OVERHEAD_BYTES
 
 #: What scheduling may add to a round trip without anything being congested
 JITTER_NS: Final = 2_000_000

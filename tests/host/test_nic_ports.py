@@ -6,7 +6,6 @@ from collections import Counter
 
 import pytest
 
-from host.nic import WIRE_OVERHEAD_BYTES
 from host.profiles import PlainProfiles
 from host.qp.queue_pair import QueuePair
 from host.qp.states import QpState, SendState
@@ -14,6 +13,7 @@ from host.qp.work import WriteRequest
 from host.wire import Sack, Write, decode
 from tests.host.network import Faults, Network, pair
 from tests.host.peer import MTU, PEER_QP, Peer
+from topologies.timing import WIRE_OVERHEAD_BYTES
 
 GIGABIT = 10**9
 

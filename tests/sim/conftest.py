@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.result import RunResult
+from reports.result import RunResult
+from reports.verdict import failures
 from sim.simulation import Simulation
-from sim.verdict import failures
 from topologies.scenario_loader import parse_scenario
 
 #: Two planes, two racks of two hosts, two T1s a plane

@@ -8,8 +8,8 @@ import json
 import pytest
 from rich.console import Console
 
-from sim.report import print_result
-from sim.result import CollectiveResult
+from reports.result import CollectiveResult
+from reports.terminal import print_result
 from tests.sim.conftest import RunScenario, Simulate
 from topologies.scenario_loader import ScenarioFileError, parse_scenario
 

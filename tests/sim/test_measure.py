@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sim import measure
-from sim.timing import base_rtt_ns, line_rate_bps, payload_share
 from tests.sim.conftest import SMALL, RunScenario, Simulate
 from topologies.loader import find_topology, load_topology
 from topologies.model import Fabric
+from topologies.timing import base_rtt_ns, line_rate_bps, payload_share
 
 LONG = SMALL.replace("size: 1MiB", "size: 64KiB, until: 600us, depth: 16")
 

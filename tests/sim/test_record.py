@@ -8,10 +8,10 @@ import pytest
 
 from reports.page import page
 from reports.record import RunRecord, from_json
+from reports.result import RunResult
 from sim.fabric_meter import FabricMeter
 from sim.measure import MAX_SAMPLES
 from sim.record import make_record
-from sim.result import RunResult
 from sim.simulation import Simulation
 from tests.sim.conftest import SMALL
 from topologies.scenario_loader import parse_scenario

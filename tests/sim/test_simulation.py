@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.result import RunResult
+from reports.result import RunResult
 from tests.sim.conftest import SMALL, RunScenario, Simulate
 
 #: Faults of every kind, one after the other
@@ -152,7 +152,7 @@ expect:
 
 
 def test_a_wrong_byte_in_memory_fails_the_run(simulate: Simulate) -> None:
-    from sim.verdict import failures
+    from reports.verdict import failures
 
     simulation = simulate()
     (channel,) = simulation.flows[0].channels

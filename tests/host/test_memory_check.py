@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from sim.memory_check import GUARD_BYTES, Pattern, Slots
+from host.memory_check import GUARD_BYTES, Pattern, Slots
 
 SIZE = 10_000
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from reports.result import FlowResult, RunResult
 from reports.text import NONE, rate_text, time_text
-from sim.result import FlowResult, RunResult
-from sim.verdict import goodput_share, total_share
+from reports.verdict import goodput_share, total_share
 from topologies.model import Fabric
 from topologies.units import size_text
 

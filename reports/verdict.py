@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sim.result import FlowResult, RunResult, jain_index
+from reports.result import FlowResult, RunResult, jain_index
 from topologies.model import Fabric
 from topologies.scenario import (
     CollectiveExpectation,

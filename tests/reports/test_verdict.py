@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.result import jain_index
+from reports.result import jain_index
 from tests.sim.conftest import SMALL, RunScenario
 
 TWO = SMALL + "  - transfer: {name: back, from: h3, to: h1, size: 64KiB}\n"

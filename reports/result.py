@@ -6,7 +6,52 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sim.measure import EvTransition, FaultEffect
+
+@dataclass(frozen=True, slots=True)
+class EvTransition:
+    """An EV of a queue pair of a host changed its state; `replaced_by` took its place."""
+
+    now_ns: int
+    host: str
+    peer: str
+    qp_num: int
+    ev: int
+    old: str
+    new: str
+    cause: str
+    replaced_by: int | None
+
+
+@dataclass(slots=True)
+class FaultEffect:
+    """What one fault did.
+
+    `last_packet_ns`: from its beginning to the last data that a host began to send on a path
+    through it; None: none was sent. `packets_sent`: how many, retransmissions among them;
+    `packets_after`: how many after its end.
+    `full_rate_ns`: from its beginning until all flows together were at 95 % of the rate before it,
+    for good; 0: they never fell below; None: they did not get there while the fault held, or
+    nothing was sent before it. `recovery_ns`: the same from its end on. `first_out_ns`,
+    `last_out_ns`: from its beginning until the first EV through it was out of the active set, and
+    until the last was for the first time; `evs_out`: how many of them were.
+    """
+
+    name: str
+    kind: str
+    at_ns: int
+    end_ns: int | None
+    begun: bool
+    lost: int = 0
+    packets_sent: int = 0
+    packets_after: int = 0
+    last_packet_ns: int | None = None
+    rate_before_bps: float | None = None
+    lowest_rate_bps: float | None = None
+    full_rate_ns: int | None = None
+    recovery_ns: int | None = None
+    evs_out: int = 0
+    first_out_ns: int | None = None
+    last_out_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -100,9 +145,23 @@ class CollectiveResult:
         return self.bus_bps / (self.line_rate_bps * payload_share)
 
 
+@dataclass(frozen=True, slots=True)
+class TableDigest:
+    """Digest of all table entries of a switch at the start and at the end of a run's traffic."""
+
+    switch: str
+    before: str
+    after: str
+
+
 @dataclass(slots=True)
 class RunResult:
-    """A whole run. Frames are counted at NICs: sent + duplicated = received + lost + in flight."""
+    """A whole run. Frames are counted at NICs: sent + duplicated = received + lost + in flight.
+
+    `clock`: virtual or real. Of real time only: `target`, the switches; `tables`, digests of what
+    they held; `cpu_by_process`, seconds of CPU; `notes`, what of the scenario did not happen as
+    the file says, one line each. `events` are those of virtual time.
+    """
 
     scenario: str
     description: str
@@ -136,6 +195,11 @@ class RunResult:
     cpu_s: float
     wall_s: float
     failures: list[str] = field(default_factory=list)
+    clock: str = "virtual"
+    target: str | None = None
+    notes: list[str] = field(default_factory=list)
+    tables: list[TableDigest] = field(default_factory=list)
+    cpu_by_process: dict[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> dict[str, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from host.nic import WIRE_OVERHEAD_BYTES
 from topologies.addressing import Role, SwitchId
 from topologies.model import Fabric, Host
 from topologies.settings import TrimSettings
 
+#: Preamble 8, FCS 4 and inter-frame gap 12: what a frame takes on the wire besides itself
+WIRE_OVERHEAD_BYTES = 24
 _NS_BITS = 8 * 10**9
 #: A SACK over IPv6 in IPv6: Ethernet 14, IPv6 2 * 40, UDP 8, BTH 12, SETH 28, CC_STATE 8, ICRC 4
 SACK_BYTES = 154

@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from sim.report import print_result
-from sim.result import RunResult
+from reports.result import RunResult
+from reports.terminal import print_result
 from sim.simulation import Simulation
 from tests.sim.conftest import run_scenario, simulate
 from topologies.model import Fabric

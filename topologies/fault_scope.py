@@ -1,0 +1,83 @@
+"""Where a fault is: which links and switches cannot be relied on, and which paths cross them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from topologies import scenario as model
+from topologies.addressing import Path
+from topologies.model import Fabric
+
+
+@dataclass(frozen=True, slots=True)
+class FaultScope:
+    """What a fault concerns.
+
+    Attributes:
+        links, switches: by name.
+        carrier: where it is about data of one path only, its outer destination address as it
+            leaves the NIC.
+    """
+
+    links: frozenset[str] = frozenset()
+    switches: frozenset[str] = frozenset()
+    carrier: bytes | None = None
+
+    def crosses(self, fabric: Fabric, path: Path) -> bool:
+        """Whether a path goes through what is at fault."""
+        if self.carrier is not None:
+            return fabric.addresses.carrier_of_path(path).to_bytes(16, "big") == self.carrier
+        if self.switches and any(switch.name in self.switches for switch in path.switches):
+            return True
+        if not self.links:
+            return False
+        return any(link.name in self.links for link in fabric.links_of_path(path))
+
+
+def scope_of(fault: model.Fault, fabric: Fabric) -> FaultScope:
+    """The scope of a fault. What an operator denies is no place: its scope is empty."""
+    match fault:
+        case model.LinkDown() | model.SlowLink():
+            return FaultScope(links=frozenset(fault.links))
+        case model.SwitchReboot():
+            names = frozenset(fault.switches)
+            return FaultScope(
+                links=frozenset(
+                    link.name
+                    for link in fabric.links()
+                    if link.lower.node in names or link.upper.node in names
+                ),
+                switches=names,
+            )
+        case model.SwitchDead():
+            return FaultScope(switches=frozenset(fault.switches))
+        case model.Impairment(path=model.PathRef() as path):
+            return FaultScope(carrier=carrier_of(fabric, path))
+        case model.Impairment():
+            return FaultScope(links=frozenset(fault.links))
+    return FaultScope()
+
+
+def carrier_of(fabric: Fabric, ref: model.PathRef) -> bytes:
+    """The outer destination address of data on a path when it leaves the NIC."""
+    return fabric.addresses.carrier_of_path(path_of(fabric, ref)).to_bytes(16, "big")
+
+
+def path_of(fabric: Fabric, ref: model.PathRef) -> Path:
+    """The path that a reference names."""
+    source, destination = fabric.host(ref.source), fabric.host(ref.destination)
+    return next(
+        each
+        for each in fabric.paths(source, destination)
+        if each.plane == ref.plane and (each.uplink or 0) == ref.uplink
+    )
+
+
+def paths_of(fault: model.Fault) -> Iterator[model.PathRef]:
+    """The paths that a fault names, where it is about some paths only."""
+    match fault:
+        case model.Deny():
+            yield from fault.paths
+        case model.Impairment(path=model.PathRef() as path):
+            yield path
