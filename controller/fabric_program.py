@@ -50,6 +50,7 @@ MY_SID = Table("FabricIngress.srv6.my_sid", (_SID,))
 NEXT_SID = Table("FabricIngress.srv6.next_sid", (_SID,))
 LOCATOR_BLOCK = Table("FabricIngress.srv6.locator_block", (Column("block", Kind.BLOCK),))
 IPV6_ROUTE = Table("FabricIngress.routing.ipv6_route", (Column("dst_addr", Kind.PREFIX),))
+SPRAYING = Table("FabricIngress.routing.spraying", (Column("dscp"),))
 TRAFFIC_CLASS = Table("FabricIngress.admission.traffic_class", (Column("dscp"),))
 PORT_QUEUE = Table("FabricIngress.admission.port_queue", (_EGRESS_PORT,))
 TRIM_SIZE = Table("FabricIngress.admission.trim_size", (Column("payload_protocol"),))
@@ -61,6 +62,7 @@ TABLES = (
     NEXT_SID,
     LOCATOR_BLOCK,
     IPV6_ROUTE,
+    SPRAYING,
     TRAFFIC_CLASS,
     PORT_QUEUE,
     TRIM_SIZE,
@@ -76,6 +78,7 @@ UA = Action("FabricIngress.srv6.ua", (_EGRESS_PORT,))
 SID_TO_PORT = Action("FabricIngress.srv6.to_port", (_EGRESS_PORT,))
 IN_BLOCK = Action("FabricIngress.srv6.in_block")
 ROUTE_TO_PORT = Action("FabricIngress.routing.to_port", (_EGRESS_PORT,))
+SPRAY = Action("FabricIngress.routing.spray")
 SET_CONTROL = Action("FabricIngress.admission.set_control")
 SET_TRIMMABLE = Action("FabricIngress.admission.set_trimmable")
 SET_NO_TRIM = Action("FabricIngress.admission.set_no_trim")
@@ -99,6 +102,7 @@ ACTIONS = (
     SID_TO_PORT,
     IN_BLOCK,
     ROUTE_TO_PORT,
+    SPRAY,
     SET_CONTROL,
     SET_TRIMMABLE,
     SET_NO_TRIM,

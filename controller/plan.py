@@ -26,14 +26,14 @@ from controller.entries import (
     TableEntry,
 )
 from topologies.addressing import HostId, Role
-from topologies.model import EcnSettings, Fabric, Port, Switch, Tier
+from topologies.model import EcnSettings, Fabric, LoadBalancing, Port, Switch, Tier
 
 #: Integers in the order of a block's columns; a prefix is (value, length), a group's members are
 #: their ids
 Row = tuple[Any, ...]
 
 #: 0 stands for "all" in reads (P4Runtime 1.4, section 12), so ids count from 1
-_UPLINKS_GROUP = 1
+ALL_UPLINKS_GROUP = 1
 
 
 class BlockKind(Enum):
@@ -96,6 +96,11 @@ class SwitchPlan:
         fabric, switch = self.fabric, self.switch.id
         ports = list(fabric.ports(switch))
         yield from _routes(fabric, self.switch, ports)
+        # A T1 has one way to each rack
+        sprayed = fabric.load_balancing is LoadBalancing.PACKET and switch.role is Role.T0
+        yield _actions(
+            p4.SPRAYING, p4.SPRAY, ((dscp,) for _, dscp in fabric.traffic.items() if sprayed)
+        )
         yield _actions(p4.MY_SID, p4.UN, [(fabric.addresses.sid(switch.usid),)])
         yield _actions(
             p4.NEXT_SID,
@@ -120,7 +125,8 @@ def _actions(table: p4.Table, action: p4.Action, rows: Iterable[Row]) -> Block:
     return Block(BlockKind.ACTION, table.name, action.name, table.keys + action.params, rows)
 
 
-def _member_id(port: int) -> int:
+def member_id(port: int) -> int:
+    """The member of the action selector that sends to a port."""
     return port + 1
 
 
@@ -138,7 +144,7 @@ def _routes(fabric: Fabric, switch: Switch, ports: list[Port]) -> Iterator[Block
         p4.ECMP,
         p4.ROUTE_TO_PORT.name,
         (member_column, *p4.ROUTE_TO_PORT.params),
-        ((_member_id(port.number), port.number) for port in ports),
+        ((member_id(port.number), port.number) for port in ports),
     )
     if switch.id.role is Role.T1:
         yield Block(
@@ -146,16 +152,16 @@ def _routes(fabric: Fabric, switch: Switch, ports: list[Port]) -> Iterator[Block
             p4.IPV6_ROUTE.name,
             "",
             (*key, member_column),
-            ((prefix, _member_id(t0)) for t0, prefix in enumerate(prefixes)),
+            ((prefix, member_id(t0)) for t0, prefix in enumerate(prefixes)),
         )
         return
-    uplinks = tuple(_member_id(port.number) for port in ports if port.tier is Tier.FABRIC)
+    uplinks = tuple(member_id(port.number) for port in ports if port.tier is Tier.FABRIC)
     yield Block(
         BlockKind.GROUP,
         p4.ECMP,
         "",
         (group_column, p4.Column("member_ids")),
-        [(_UPLINKS_GROUP, uplinks)],
+        [(ALL_UPLINKS_GROUP, uplinks)],
     )
     t0 = switch.id.index
     yield Block(
@@ -164,7 +170,7 @@ def _routes(fabric: Fabric, switch: Switch, ports: list[Port]) -> Iterator[Block
         "",
         (*key, member_column),
         (
-            ((fabric.addresses.host_address(HostId(t0, downlink)), 128), _member_id(downlink))
+            ((fabric.addresses.host_address(HostId(t0, downlink)), 128), member_id(downlink))
             for downlink in range(fabric.hosts_per_t0)
         ),
     )
@@ -173,7 +179,7 @@ def _routes(fabric: Fabric, switch: Switch, ports: list[Port]) -> Iterator[Block
         p4.IPV6_ROUTE.name,
         "",
         (*key, group_column),
-        ((prefix, _UPLINKS_GROUP) for other, prefix in enumerate(prefixes) if other != t0),
+        ((prefix, ALL_UPLINKS_GROUP) for other, prefix in enumerate(prefixes) if other != t0),
     )
 
 

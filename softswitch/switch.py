@@ -23,6 +23,7 @@ program_error          the compiled program raised an exception
 queue_full_packets     its queue held as many packets as it may
 queue_full_bytes       its queue had not enough bytes left
 priority_out_of_range  `standard_metadata.priority` names no queue
+ingress_buffer_full    the lossless buffer of its ingress port had no headroom left
 port_down              it came from or went to a port that is down
 no_such_port           it came from or went to a port that does not exist
 multicast_no_replica   its multicast group does not exist or is empty
@@ -48,6 +49,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from softswitch.ingress_buffer import IngressBuffer, StopFn, Thresholds
 from softswitch.pipeline import (
     DEFAULT_DROP_PORT,
     Again,
@@ -211,6 +213,7 @@ class Switch:
         on_packet_in: called with every frame for the CPU port, or None; returns False where no
             controller takes it.
         on_digest: called with the name and the values of every digest message, or None.
+        mac_sent: MAC control frames sent; they are no packets and in no other count.
 
     Not thread-safe: the caller serialises packets and control.
     """
@@ -238,12 +241,14 @@ class Switch:
         self.replication = ReplicationEngine(max_groups=max_multicast_groups)
         self.on_packet_in: Callable[[bytes], bool] | None = None
         self.on_digest: Callable[[str, tuple[int, ...]], None] | None = None
+        self.mac_sent = 0
         self._max_passes = max_passes
         self._max_copies = max_copies
         self._manager: TrafficManager[_Item] = TrafficManager(
             priority_queues,
             self._serve,
             self._deliver_from_queue,
+            self._deliver_mac,
             depth_packets=depth_packets,
             depth_bytes=depth_bytes,
         )
@@ -365,6 +370,28 @@ class Switch:
             self._port(port)
         self._manager.set_depth(port, queue, depth_packets=depth_packets, depth_bytes=depth_bytes)
 
+    # -- flow control ----------------------------------------------------------------------
+
+    def make_lossless(
+        self, port: int, queue: int, thresholds: Thresholds, on_stop: StopFn
+    ) -> IngressBuffer:
+        """Stop whoever sends to a port before a queue loses it; `TrafficManager.make_lossless`.
+
+        Copies (clones, multicast) and packets that pass through again are charged to nobody.
+        """
+        self._port(port)
+        return self._manager.make_lossless(port, queue, thresholds, on_stop)
+
+    def set_paused(self, port: int, queue: int, paused: bool, now_ns: int) -> None:
+        """Begin nothing of a queue, or go on; see `TrafficManager.set_paused`."""
+        self._port(port)
+        self._manager.set_paused(port, queue, paused, now_ns)
+
+    def send_mac(self, port: int, frame: bytes, now_ns: int) -> None:
+        """Let `transmit` return a MAC control frame as soon as the port can; see `mac_sent`."""
+        self._port(port)
+        self._manager.send_mac(port, frame, now_ns)
+
     # -- packets ---------------------------------------------------------------------------
 
     def receive(self, port: int, frame: bytes, now_ns: int) -> None:
@@ -424,7 +451,7 @@ class Switch:
             self._enqueue(egress_port, priority, length, item, now_ns)
         else:
             item = (pipeline.egress, state, 0, None, 0)
-            refused = self._manager.enqueue(target.egress, priority, item, length, now_ns)
+            refused = self._manager.enqueue(target.egress, priority, item, length, now_ns, port)
             if refused is not None:
                 target.drop(refused)
         if self._work:
@@ -687,6 +714,11 @@ class Switch:
         else:
             self._deliver(port, frame)
 
+    def _deliver_mac(self, egress: EgressPort[_Item], frame: bytes, _now_ns: int) -> None:
+        """Traffic manager's `deliver_mac`."""
+        self.mac_sent += 1
+        self._out.append((egress.number, frame))
+
     def _deliver(self, port: _Port, frame: bytes) -> None:
         if port.plain:
             self._out.append((port.number, frame))
@@ -753,7 +785,7 @@ def _port_stats(record: _Port) -> PortStats:
         rx_bytes=record.rx_bytes,
         tx_packets=record.tx_packets,
         tx_bytes=record.tx_bytes,
-        queued=egress.queued_packets + (egress.frame is not None),
+        queued=egress.held_packets,
         dropped=dict(record.dropped),
         queues=egress.queue_stats(),
     )

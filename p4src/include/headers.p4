@@ -73,7 +73,8 @@ struct metadata_t {
     // What the IPv6 header and its SRH carry: decides how much of a packet trimming keeps
     bit<8>  payload_protocol;
     bit<32> srh_bytes;
-    // UDP ports or 0: what the ECMP hash sees of the transport
+    // UDP ports or 0: what the ECMP hash sees of the transport; of packets that are sprayed,
+    // udp_src_port is a random number
     bit<16> udp_src_port;
     bit<16> udp_dst_port;
     // Set once the packet has an egress port

@@ -114,7 +114,7 @@ control Admission(inout headers_t hdr,
         ecn_max_probability = max_probability;
     }
 
-    // No entry, no marking: ports that face hosts have none
+    // No entry, no marking: MRC has none for ports that face hosts
     table ecn_marking {
         key = { standard_metadata.egress_spec: exact @name("egress_port"); }
         actions = { set_marking; @defaultonly NoAction; }

@@ -1,5 +1,6 @@
 // Plain IPv6: longest prefix, and ECMP over what identifies a flow (RFC 6438 asks for the flow
-// label to be part of it). Baselines and MRC's ECMP mode use it.
+// label to be part of it). Baselines and MRC's ECMP mode use it. Where the table `spraying` says so,
+// each packet goes its own way: the hash then sees a random number for the UDP source port.
 
 #ifndef ROUTING_P4
 #define ROUTING_P4
@@ -24,6 +25,18 @@ control Routing(inout headers_t hdr,
         meta.forwarded = true;
     }
 
+    action spray() {
+        random(meta.udp_src_port, 0, 0xFFFF);
+    }
+
+    // No entry, no spraying: what belongs together goes together
+    table spraying {
+        key = { hdr.ipv6.dscp: exact @name("dscp"); }
+        actions = { spray; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = DSCP_VALUES;
+    }
+
     table ipv6_route {
         key = {
             hdr.ipv6.dst_addr: lpm @name("dst_addr");
@@ -40,6 +53,7 @@ control Routing(inout headers_t hdr,
     }
 
     apply {
+        spraying.apply();
         ipv6_route.apply();
         if (!meta.forwarded) {
             drop_no_route();

@@ -24,7 +24,7 @@ from controller.plan import SwitchPlan, plan
 from topologies.addressing import Role, SwitchId
 from topologies.generate import generate
 from topologies.loader import load_topology, ready_topologies
-from topologies.model import EcnSettings, Fabric, Host, LinkEnd
+from topologies.model import EcnSettings, Fabric, Host, LinkEnd, LoadBalancing
 
 TWO_PLANE = load_topology(ready_topologies()["two-plane"])
 
@@ -256,6 +256,24 @@ def test_without_ecn_there_is_no_marking() -> None:
     queue = replace(TWO_PLANE.fabric_queue, ecn=None)
     fabric = replace(TWO_PLANE, fabric_queue=queue)
     assert calls(entities_of(fabric, "p0-t1-0"), p4.ECN_MARKING) == {}
+
+
+def test_marking_towards_hosts_where_it_is_asked_for() -> None:
+    queue = replace(TWO_PLANE.host_queue, ecn=EcnSettings(1, 2))
+    fabric = replace(TWO_PLANE, host_queue=queue)
+    marking = calls(entities_of(fabric, "p0-t0-0"), p4.ECN_MARKING)
+    assert {port: call.args[0] for port, call in marking.items()} == {
+        0: 1, 1: 1, 2: 16384, 3: 16384,
+    }  # fmt: skip
+
+
+def test_t0s_spray_every_class_where_they_balance_by_packet() -> None:
+    fabric = replace(TWO_PLANE, load_balancing=LoadBalancing.PACKET)
+    spraying = calls(entities_of(fabric, "p0-t0-0"), p4.SPRAYING)
+    assert spraying == dict.fromkeys((46, 12, 16, 4, 8, 0), ActionCall(p4.SPRAY.name, ()))
+    assert calls(entities_of(fabric, "p0-t1-0"), p4.SPRAYING) == {}
+    before, after = (set(map(repr, entities_of(each, "p0-t0-0"))) for each in (TWO_PLANE, fabric))
+    assert before < after and len(after - before) == len(spraying)
 
 
 def test_neighbors_are_the_two_ends_of_the_link() -> None:
