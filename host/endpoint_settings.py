@@ -1,7 +1,7 @@
 """Endpoint settings, as a scenario or a file has them, made into the NIC's policies.
 
-The names are those of the endpoint's own configuration: `QpDefaults`, `EvProfile`, and of congestion
-control `controller` and the knobs of that controller (of NSCC: `NsccConfig`).
+The names are those of the endpoint's own configuration: `QpDefaults`, `EvProfile`, and of
+congestion control `controller` and the knobs of that controller (of NSCC: `NsccConfig`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from host.paths import EvFieldRule, EvMode, EvProfile
 from host.profiles import CcProfile
 from topologies.documents import did_you_mean
 
+#: The transport that these settings are of
+MRC = "mrc"
 #: The name of having no congestion control
 NO_CONTROLLER = "none"
 
@@ -30,7 +32,7 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
-    """Settings of an endpoint, checked. `qp` are changes of `QpDefaults`, by name."""
+    """Settings of an MRC endpoint, checked. `qp` are changes of `QpDefaults`, by name."""
 
     forwarding: ForwardingMode = ForwardingMode.SRV6
     qp: Mapping[str, Any] = field(default_factory=dict)
@@ -41,7 +43,8 @@ class EndpointSettings:
     def from_json(cls, text: str) -> Self:
         """Of a file {"forwarding": …, "qp": {…}, "congestion": {…}, "evs": {…}}; none is needed.
 
-        The names are those of `topologies.scenario.Endpoint`. Raises SettingsError.
+        The names are those of `topologies.scenario.Endpoint`, with `transport` mrc. Raises
+        SettingsError.
         """
         try:
             document = json.loads(text)
@@ -49,11 +52,16 @@ class EndpointSettings:
             raise SettingsError(f"endpoint: not JSON: {error}") from None
         if not isinstance(document, dict):
             raise SettingsError(f"endpoint: {document!r} is not a JSON object")
-        _check_names("endpoint", document, ["forwarding", "qp", "congestion", "evs"])
-        for name in ("qp", "congestion", "evs"):
+        sections = ["qp", "congestion", "evs", "roce"]
+        _check_names("endpoint", document, ["transport", "forwarding", *sections])
+        for name in sections:
             section = document.get(name, {})
             if not isinstance(section, dict):
                 raise SettingsError(f"endpoint.{name}: {section!r} is not a JSON object")
+        transport = document.get("transport", MRC)
+        if transport != MRC or document.get("roce"):
+            given = "roce" if transport == MRC else f"transport: {transport!r}"
+            raise SettingsError(f"endpoint.{given}: does not fit: here it is {MRC}")
         changes = document.get("qp", {})
         qp_defaults(changes)
         return cls(

@@ -8,6 +8,7 @@ place, of another message or of another flow is found.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Final
 
 GUARD_BYTES: Final = 4096
@@ -38,25 +39,29 @@ class Pattern:
         return self._bytes[start : start + self.size_bytes]
 
 
+def slot_offset(size_bytes: int, slot: int) -> int:
+    """Where a slot of `Slots` starts in its buffer, for a peer that writes there."""
+    return GUARD_BYTES + slot * (size_bytes + GUARD_BYTES)
+
+
 class Slots:
     """A receiving buffer: `count` slots of `size_bytes` and their guards."""
 
     def __init__(self, size_bytes: int, count: int) -> None:
         self.size_bytes = size_bytes
         self.count = count
-        self._pitch = size_bytes + GUARD_BYTES
-        self.buffer = bytearray(GUARD_BYTES + count * self._pitch)
+        self.buffer = bytearray(slot_offset(size_bytes, count))
         self._view = memoryview(self.buffer)
         self._fresh = bytes([_FRESH]) * min(size_bytes, _CHUNK_BYTES)
         for slot in range(count + 1):
-            start = slot * self._pitch
-            self._view[start : start + GUARD_BYTES] = _GUARD
+            end = self.offset(slot)
+            self._view[end - GUARD_BYTES : end] = _GUARD
         for slot in range(count):
             self.clear(slot)
 
     def offset(self, slot: int) -> int:
         """Where a slot starts in the buffer."""
-        return GUARD_BYTES + slot * self._pitch
+        return slot_offset(self.size_bytes, slot)
 
     def clear(self, slot: int) -> None:
         """Make a slot as if nothing had been written to it."""
@@ -67,16 +72,18 @@ class Slots:
 
     def wrong_bytes(self, slot: int, expected: memoryview) -> int:
         """How many bytes of a slot and of its guards are not what they should be."""
+        return sum(self.wrong_by_chunk(slot, expected))
+
+    def wrong_by_chunk(self, slot: int, expected: memoryview) -> Iterator[int]:
+        """`wrong_bytes` in steps that are short, for those who have other work to do between."""
         start = self.offset(slot)
-        wrong = 0
+        for guard in (start - GUARD_BYTES, start + self.size_bytes):
+            yield _differences(self._view[guard : guard + GUARD_BYTES], memoryview(_GUARD))
         for done in range(0, self.size_bytes, _CHUNK_BYTES):
             size = min(_CHUNK_BYTES, self.size_bytes - done)
-            wrong += _differences(
+            yield _differences(
                 self._view[start + done : start + done + size], expected[done : done + size]
             )
-        for guard in (start - GUARD_BYTES, start + self.size_bytes):
-            wrong += _differences(self._view[guard : guard + GUARD_BYTES], memoryview(_GUARD))
-        return wrong
 
     def written_bytes(self, slot: int) -> int:
         """How many bytes of a slot differ from a cleared one's, and of its guards."""

@@ -103,7 +103,8 @@ class MrcProfiles:
     `base_rtt_ns` is the RTT of a full data frame and its SACK through empty queues, the same for
     all destinations or a function of NIC and peer address; 0 = not known: NSCC takes the least RTT
     that it measures. Queue pairs that name no profile have `ev_profile` and `cc_profile`. With
-    `fan_in`, a NIC asks those who send to it at once for smaller windows.
+    `fan_in`, a NIC asks those who send to it at once for smaller windows; it counts them in
+    intervals of `fan_in_interval_ns`, None: of a quarter of the local ACK timeout.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class MrcProfiles:
         cc_profiles: Mapping[int, CcProfile] | None = None,
         base_rtt_ns: int | Callable[[NicConfig, int], int] = 0,
         fan_in: bool = True,
+        fan_in_interval_ns: int | None = None,
     ) -> None:
         self.ev_profile = EvProfile() if ev_profile is None else ev_profile
         self.cc_profile = CcProfile() if cc_profile is None else cc_profile
@@ -123,6 +125,7 @@ class MrcProfiles:
         self.cc_profiles = dict(cc_profiles or {})
         self._base_rtt_ns = base_rtt_ns
         self._fan_in = fan_in
+        self._fan_in_interval_ns = fan_in_interval_ns
 
     def base_rtt_ns(self, config: NicConfig, peer_address: int) -> int:
         """The base RTT to a peer; 0 = not known."""
@@ -164,9 +167,11 @@ class MrcProfiles:
         """A `FanIn` for all ports together, or nothing if there is to be none."""
         if not self._fan_in:
             return None
-        rate_bps = network_towards(config, 0).rate_bps
-        # The timeout is some RTTs; an interval should be little more than one
-        return FanIn(rate_bps, max((TIMEOUT_UNIT_NS << config.qp.timeout) // 4, 1))
+        interval_ns = self._fan_in_interval_ns
+        if interval_ns is None:
+            # The timeout is some RTTs; an interval should be little more than one
+            interval_ns = max((TIMEOUT_UNIT_NS << config.qp.timeout) // 4, 1)
+        return FanIn(network_towards(config, 0).rate_bps, interval_ns)
 
 
 def network_towards(config: NicConfig, base_rtt_ns: int) -> Network:

@@ -5,10 +5,14 @@ control socket, the exchange of queue pair attributes between agents, and the co
 
     cli.py, cli_*.py, options.py, views.py   the command, and what it prints
     client.py                           the other end of the control socket
-    control.py, commands.py             the control socket; what can be asked of it
-    exchange.py, services.py            between agents: queue pairs, and what the far end offers
+    control.py, commands.py, *_commands.py
+                                        the control socket; what can be asked of it
+    exchange.py, service.py, services.py
+                                        between agents: queue pairs, and what the far end offers
     perftest.py                         bandwidth and latency of writes
+    flow.py, flow_target.py             both ends of a scenario's flow, every byte checked
     collective.py                       a rank of a group of agents
+    sampling.py                         counters along time, and data sent by path
     serve.py                            an agent's life
     workspace.py                        regions and queue pairs of one user
     report.py                           what an agent tells of itself

@@ -1,5 +1,12 @@
 """`python -m host.agent` is `mrc-host`."""
 
-from host.agent.cli import main
+from commandline.launch import launch
 
-main()
+
+def main() -> None:
+    """Entry point."""
+    launch("host.agent.cli:main")
+
+
+if __name__ == "__main__":
+    main()

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, Final
 
+from host.adapter import PortChanged, QpError
 from host.agent.driver import PacketPort, RealTimeDriver
 from host.agent.errors import AgentError, UsageError
+from host.agent.sampling import Account, DataTally
 from host.agent.timing import RealTimeProfiles, TimingOptions, real_time_config
 from host.config import NicConfig
-from host.nic import Nic, PortChanged, QpError, QpEvEvent
-from host.paths import EvProfile
+from host.endpoint_settings import EndpointSettings
+from host.nic import Nic, QpEvEvent
 from host.paths.naming import host_name
-from host.profiles import CcProfile
 from host.qp.endpoint import PeerPortsChanged
 from host.verbs import Context, ContextAttr, Device, TimedOutError
 from host.verbs.ctl import EpOpType, EpReq, Ev
@@ -46,8 +47,7 @@ class AgentOptions:
     """What the user may set."""
 
     timing: TimingOptions = field(default_factory=TimingOptions)
-    ev_profile: EvProfile = field(default_factory=EvProfile)
-    cc_profile: CcProfile = field(default_factory=CcProfile)
+    endpoint: EndpointSettings = field(default_factory=EndpointSettings)
     #: Of the NIC's keys, numbers and orders; None: at random
     seed: int | None = None
 
@@ -86,14 +86,17 @@ class Agent:
         self.config = config
         self.options = options
         self.profiles = RealTimeProfiles(
-            ev_profile=options.ev_profile,
-            cc_profile=options.cc_profile,
+            ev_profile=options.endpoint.ev_profile,
+            cc_profile=options.endpoint.cc_profile,
             assumed_rate_bps=options.timing.assumed_rate_bps,
         )
         seed = secrets.randbits(64) if options.seed is None else options.seed
         self.nic = Nic(config, seed=seed, profiles=self.profiles)
         self.interfaces = {plane: port.name for plane, port in ports.items()}
         self.driver = RealTimeDriver(self.nic, ports, links)
+        #: Data frames sent, by path
+        self.tally = DataTally(len(config.ports))
+        self.driver.on_send = self.tally.add
         self.device = Device(self.nic, self.driver)
         self.driver.dispatch = self.device.dispatch
         #: For what the agent does itself: probes, states of ports and EVs
@@ -101,6 +104,8 @@ class Agent:
         self.workspaces: set[Workspace] = set()
         #: Regions that other agents may ask for, by name
         self.published: dict[str, Region] = {}
+        #: Flows and collectives that have an end here
+        self.accounts: set[Account] = set()
         self.started_ns = time.monotonic_ns()
         #: What happened, oldest first, for those who ask later
         self.history: deque[dict[str, Any]] = deque(maxlen=_KEPT_EVENTS)
@@ -125,7 +130,7 @@ class Agent:
         options = AgentOptions() if options is None else options
         interfaces = interfaces_of(host_json)
         try:
-            config = real_time_config(host_json, options.timing)
+            config = real_time_config(host_json, options.timing, options.endpoint)
         except ValueError as error:
             raise UsageError(str(error)) from None
         ports: dict[int, PacketPort] = {}
@@ -258,8 +263,11 @@ class Agent:
 
     # --- what happens ---
 
-    def _tell(self, kind: str, **facts: Any) -> None:
-        event = {"event": kind, "time_ns": time.time_ns(), **facts}
+    def _tell(self, kind: str, *, now_ns: int | None = None, **facts: Any) -> None:
+        """`now_ns`: when it was, where the NIC knows it better."""
+        if now_ns is None:
+            now_ns = time.monotonic_ns()
+        event = {"event": kind, "time_ns": time.time_ns(), "now_ns": now_ns, **facts}
         self.history.append(event)
         for watcher in [*self.watchers]:
             watcher(event)
@@ -270,6 +278,7 @@ class Agent:
         change = event.event
         self._tell(
             "ev_state",
+            now_ns=change.now_ns,
             qp=event.qp_num,
             peer=None if peer is None else self.host_name(peer),
             ev=change.ev,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
+from click.core import ParameterSource
 
+from commandline.program import FAILURE, USAGE, run_command
 from host.agent import views
 from host.agent.address import Address, control_path, default_directory, exchange_path
 from host.agent.cli_collective import collective
@@ -24,41 +24,17 @@ from host.agent.options import agent_option, find_agent, open_agent
 
 if TYPE_CHECKING:
     from host.agent.agent import Agent
+    from host.endpoint_settings import EndpointSettings
 
 PROGRAM: Final = "mrc-host"
 _MIN_INTERVAL_S: Final = 0.1
+#: Options of `run` that an endpoint file has in it
+_IN_ENDPOINT_FILE: Final = ("timeout", "linear_retries", "exponential_retries", "cc")
 
 
 def main() -> NoReturn:
     """Entry point. Exit codes: 0 done, 1 failed, 2 wrong usage, 128 + n ended by signal n."""
-    if sys.stdout is None:  # closed by whoever started this
-        click.echo(f"{PROGRAM}: stdout is closed", err=True)
-        sys.exit(1)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # not every terminal knows every character
-    try:
-        cli(standalone_mode=False, prog_name=PROGRAM)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except UsageError as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        sys.exit(2)
-    except AgentError as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        sys.exit(1)
-    except OSError as error:
-        where = error.filename if error.filename else "stdout"
-        click.echo(f"{PROGRAM}: {where}: {error.strerror or error}", err=True)
-        # What stdout still holds goes nowhere: the interpreter must not complain at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    sys.exit(0)
+    sys.exit(run_command(cli, PROGRAM, {UsageError: USAGE, AgentError: FAILURE}))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -114,8 +90,17 @@ def cli() -> None:
     metavar="RATE",
     help="For congestion control, where links are unlimited: of all ports together, e.g. 500Mbps.",
 )
+@click.option(
+    "--endpoint",
+    "endpoint_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Settings of the endpoint, as JSON: forwarding, qp, congestion, evs; in place of "
+    "--timeout, --linear-retries, --exponential-retries and --cc.",
+)
 @click.option("--verbose", is_flag=True, help="Log ports that go up and down.")
+@click.pass_context
 def run(
+    context: click.Context,
     config_path: Path,
     directory: Path | None,
     control: Path | None,
@@ -126,14 +111,13 @@ def run(
     exponential_retries: int,
     cc: str | None,
     assumed_rate: str | None,
+    endpoint_path: Path | None,
     verbose: bool,
 ) -> None:
     """Run a host's agent until SIGTERM, Ctrl-C or `mrc-host quit`."""
     from host.agent.agent import AgentOptions
     from host.agent.serve import serve
     from host.agent.timing import ASSUMED_RATE_BPS, TimingOptions
-    from host.congestion import algorithms
-    from host.profiles import CcProfile
     from topologies.units import parse_rate_bps
 
     logging.basicConfig(
@@ -144,11 +128,11 @@ def run(
         host_json = config_path.read_text()
     except OSError as error:
         raise UsageError(f"--config {config_path}: {error.strerror}") from None
-    cc_profile = CcProfile()
-    if cc is not None:
-        if cc != "none" and cc not in algorithms():
-            raise UsageError(f"--cc {cc!r}: there are none, {', '.join(algorithms())}")
-        cc_profile = CcProfile(algorithm=None if cc == "none" else cc)
+    for name in _IN_ENDPOINT_FILE:
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and endpoint_path is not None:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option}: with --endpoint it belongs in {endpoint_path}")
     rate_bps = ASSUMED_RATE_BPS
     if assumed_rate is not None:
         try:
@@ -162,7 +146,7 @@ def run(
             exponential_retries=exponential_retries,
             assumed_rate_bps=rate_bps,
         ),
-        cc_profile=cc_profile,
+        endpoint=_endpoint_settings(endpoint_path, cc),
         seed=seed,
     )
     folder = default_directory() if directory is None else directory
@@ -189,6 +173,25 @@ def run(
         raise kind(
             f"--config {config_path}: {error}" if kind is UsageError else str(error)
         ) from None
+
+
+def _endpoint_settings(path: Path | None, cc: str | None) -> EndpointSettings:
+    from host.congestion import algorithms
+    from host.endpoint_settings import NO_CONTROLLER, EndpointSettings, SettingsError
+    from host.profiles import CcProfile
+
+    if path is not None:
+        try:
+            return EndpointSettings.from_json(path.read_text())
+        except OSError as error:
+            raise UsageError(f"--endpoint {path}: {error.strerror}") from None
+        except (SettingsError, UnicodeDecodeError) as error:
+            raise UsageError(f"--endpoint {path}: {error}") from None
+    if cc is None:
+        return EndpointSettings()
+    if cc != NO_CONTROLLER and cc not in algorithms():
+        raise UsageError(f"--cc {cc!r}: there are {NO_CONTROLLER}, {', '.join(algorithms())}")
+    return EndpointSettings(cc_profile=CcProfile(None if cc == NO_CONTROLLER else cc))
 
 
 cli.add_command(write_bw)

@@ -91,12 +91,12 @@ def collective(
         _on_all(pool, clients, lambda client, _: client.request("group_connect", table=rows))
         wrong = 0
         if warmup:
-            wrong += _wrong(_run(pool, clients, {**spec, "rounds": warmup}))
-        answers = _run(pool, clients, {**spec, "rounds": iters, "seed": warmup})
+            wrong += _wrong(_run(pool, clients, hosts, {**spec, "rounds": warmup}))
+        answers = _run(pool, clients, hosts, {**spec, "rounds": iters, "seed": warmup})
         wrong += _wrong(answers)
     times_ns = [
-        max(each["ends_ns"][number] for each in answers)
-        - max(each["starts_ns"][number] for each in answers)
+        max(each["rounds"][number]["end_ns"] for each in answers)
+        - max(each["rounds"][number]["begin_ns"] for each in answers)
         for number in range(iters)
     ]
     time_ns = statistics.fmean(times_ns)
@@ -139,9 +139,17 @@ def _on_all(
 
 
 def _run(
-    pool: ThreadPoolExecutor, clients: Sequence[ControlClient], spec: Mapping[str, Any]
+    pool: ThreadPoolExecutor,
+    clients: Sequence[ControlClient],
+    hosts: Sequence[str],
+    spec: Mapping[str, Any],
 ) -> list[Any]:
-    return _on_all(pool, clients, lambda client, _: client.request("group_run", **spec))
+    """Answers of all ranks. Raises AgentError where the group failed."""
+    answers = _on_all(pool, clients, lambda client, _: client.request("group_run", **spec))
+    for host, answer in zip(hosts, answers, strict=True):
+        if answer["failure"] is not None:
+            raise AgentError(f"{host}: {answer['failure']}")
+    return answers
 
 
 def _wrong(answers: Sequence[Mapping[str, Any]]) -> int:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from host.agent.agent import Agent
-from host.agent.errors import AgentError, UsageError
+from host.agent.errors import UsageError
 from host.agent.exchange import qp_attributes
 from host.agent.jsonlines import Fields
+from host.agent.sampling import Account, placed_bytes, requestors, responders, sums
 from host.agent.workspace import Workspace
 from host.collectives import (
     DataType,
@@ -28,18 +30,38 @@ from host.collectives import (
     ReduceOp,
     collective_kind,
 )
+from host.qp.requestor import Requestor
+from host.qp.responder import Responder
 
 #: Of one vector
 MAX_SIZE_BYTES: Final = 1 << 30
 MAX_ROUNDS: Final = 1 << 16
 _MAX_RANKS: Final = 1 << 12
+_NS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What to run, how often, from when, and when to give up (CLOCK_MONOTONIC; None: never)."""
+
+    spec: JobSpec
+    rounds: int
+    start_ns: int
+    deadline_ns: int | None
 
 
 class Rank:
-    """A member of a group, with a workspace of its own."""
+    """A member of a group, with a workspace of its own; `name` is what samples call it."""
 
     def __init__(
-        self, agent: Agent, rank: int, size: int, peers: Sequence[int] | None, lanes: int
+        self,
+        agent: Agent,
+        rank: int,
+        size: int,
+        *,
+        peers: Sequence[int] | None,
+        lanes: int,
+        name: str | None,
     ) -> None:
         self._agent = agent
         self._workspace = Workspace(agent, f"rank {rank} of {size}")
@@ -59,6 +81,12 @@ class Rank:
             self._workspace.close()
             raise
         self._group: Group | None = None
+        self._requestors: list[Requestor] = []
+        self._responders: list[Responder] = []
+        self._rounds_done = 0
+        self._account: Account | None = None
+        if name is not None:
+            self._account = Account(name, lambda: self._rounds_done, self._delivered_bytes)
 
     @property
     def info(self) -> Mapping[str, Any]:
@@ -77,6 +105,11 @@ class Rank:
         for address in sorted(addresses):
             await self._agent.calibrate(address)
         self._group = self._member.connect(table)
+        qps = [qp for lanes in self._member.queue_pairs.values() for qp in lanes]
+        # A group that fails resets them; what they did is told all the same
+        self._requestors, self._responders = requestors(qps), responders(qps)
+        if self._account is not None:
+            self._agent.accounts.add(self._account)
         self._member.cq.req_notify_cq()
         # What came before that makes no event
         self._agent.driver.defer(self._progress)
@@ -89,42 +122,74 @@ class Rank:
         self._member.cq.req_notify_cq()
         self._group.progress()
 
-    async def run(self, spec: JobSpec, rounds: int) -> dict[str, Any]:
+    def _delivered_bytes(self) -> int:
+        return placed_bytes(self._responders)
+
+    async def run(self, plan: RunPlan) -> dict[str, Any]:
         """Run a collective some times over; each round has contents of its own.
 
-        The answer has when each round began and ended here (CLOCK_MONOTONIC, the check not
-        included) and how many elements were wrong. Raises AgentError when the group fails.
+        The answer has when each round began and ended here (the check not included), how many
+        elements were wrong, and why it ended early, if it did: `failure` is of the group, and
+        without one `done` false means that the deadline has passed. Raises UsageError.
         """
         group = self._group
         if group is None:
             raise UsageError("the rank is not connected")
-        starts: list[int] = []
-        ends: list[int] = []
+        rounds: list[dict[str, int]] = []
         wrong = 0
+        failure: str | None = None
+        deadline_s = None if plan.deadline_ns is None else plan.deadline_ns / _NS
         try:
-            for number in range(rounds):
-                job = Job(
-                    group,
-                    _of_round(spec, number),
-                    on_round=lambda _: ends.append(time.monotonic_ns()),
-                )
-                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                job.on_done = lambda _, done=done: done.done() or done.set_result(None)
-                starts.append(time.monotonic_ns())
-                job.start()
-                await done
-                wrong += job.wrong_elements
-                if job.failure is not None:
-                    raise AgentError(f"{self._agent.name}: {job.failure}")
-        except (GroupError, ValueError) as error:
-            raise AgentError(f"{self._agent.name}: {error}") from None
-        return {"starts_ns": starts, "ends_ns": ends, "wrong_elements": wrong}
+            # Buffers and contents of the first round are made before its time comes
+            job = Job(group, _of_round(plan.spec, 0))
+            await asyncio.sleep((plan.start_ns - time.monotonic_ns()) / _NS)
+            async with asyncio.timeout_at(deadline_s):
+                for number in range(plan.rounds):
+                    if number:
+                        job = Job(group, _of_round(plan.spec, number))
+                    await _finished(job, rounds)
+                    wrong += job.wrong_elements
+                    if job.failure is not None:
+                        failure = str(job.failure)
+                        break
+                    self._rounds_done += 1
+        except TimeoutError:
+            pass
+        except GroupError as error:
+            failure = str(error)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        return {
+            "done": len(rounds) == plan.rounds and failure is None,
+            "rounds": rounds,
+            "wrong_elements": wrong,
+            "failure": failure,
+            "delivered_bytes": self._delivered_bytes(),
+            "sending": sums(self._requestors),
+            "receiving": sums(self._responders),
+        }
 
     def close(self) -> None:
         """Leave the group."""
+        if self._account is not None:
+            self._agent.accounts.discard(self._account)
         if self._group is not None:
             self._group.close()
         self._workspace.close()
+
+
+async def _finished(job: Job, rounds: list[dict[str, int]]) -> None:
+    """Run one round; `rounds` gets its times when it is over here."""
+    begin_ns = time.monotonic_ns()
+
+    def over(_: int) -> None:
+        rounds.append({"begin_ns": begin_ns, "end_ns": time.monotonic_ns()})
+
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    job.on_round = over
+    job.on_done = lambda _: None if done.done() else done.set_result(None)
+    job.start()
+    await done
 
 
 def _of_round(spec: JobSpec, number: int) -> JobSpec:
@@ -146,10 +211,11 @@ def join(agent: Agent, fields: Fields) -> Rank:
     size = fields.integer("size", 1, _MAX_RANKS)
     rank = fields.integer("rank", 0, size - 1)
     lanes = fields.integer("lanes", 1, 256, default=1)
-    name = fields.optional_text("collective")
+    collective = fields.optional_text("collective")
+    name = fields.optional_text("name")
     fields.end()
-    peers = None if name is None else _kind(name).peers(rank, size)
-    return Rank(agent, rank, size, peers, lanes)
+    peers = None if collective is None else _kind(collective).peers(rank, size)
+    return Rank(agent, rank, size, peers=peers, lanes=lanes, name=name)
 
 
 def _kind(name: str) -> Any:
@@ -159,8 +225,8 @@ def _kind(name: str) -> Any:
         raise UsageError(str(error)) from None
 
 
-def take_spec(fields: Fields) -> tuple[JobSpec, int]:
-    """What to run and how often, from the fields of a `group_run`. Raises UsageError."""
+def take_plan(fields: Fields) -> RunPlan:
+    """From the fields of a `group_run`. Raises UsageError."""
     try:
         spec = JobSpec(
             fields.text("collective"),
@@ -177,9 +243,14 @@ def take_spec(fields: Fields) -> tuple[JobSpec, int]:
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
-    rounds = fields.integer("rounds", 1, MAX_ROUNDS, default=1)
+    plan = RunPlan(
+        spec,
+        rounds=fields.integer("rounds", 1, MAX_ROUNDS, default=1),
+        start_ns=fields.integer("start_ns", 0, default=0),
+        deadline_ns=fields.optional_integer("deadline_ns", 0),
+    )
     fields.end()
-    return spec, rounds
+    return plan
 
 
 def take_table(fields: Fields) -> list[RankInfo]:

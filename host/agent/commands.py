@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from host.agent import report
 from host.agent.address import Address
-from host.agent.errors import AgentError, UsageError
+from host.agent.errors import UsageError
 from host.agent.exchange import Exchange, qp_attributes
 from host.agent.jsonlines import Fields
-from host.agent.perftest import Bandwidth, BandwidthResult, Latency, Load
+from host.agent.perftest_commands import write_bw, write_lat
+from host.agent.traffic_commands import (
+    deny,
+    flow_open,
+    flow_run,
+    group_connect,
+    group_join,
+    group_run,
+    sample,
+    tally,
+)
 from host.agent.workspace import (
     MAX_REGION_BYTES,
     Connection,
@@ -22,11 +30,12 @@ from host.agent.workspace import (
     Workspace,
     pattern,
 )
-from host.verbs import MrInfo, QpInfo, SendFlags, Sge, WorkCompletion
+from host.verbs import QpInfo, SendFlags, Sge, WorkCompletion
 
 if TYPE_CHECKING:
     from host.agent.agent import Agent
     from host.agent.collective import Rank
+    from host.agent.flow import Flow
 
 _U32: Final = (1 << 32) - 1
 _U64: Final = (1 << 64) - 1
@@ -46,15 +55,19 @@ class Session:
         self._exchanges: dict[int, Exchange] = {}
         self._published: list[str] = []
         self._next_wr_id = 1
-        self._rank: Rank | None = None
+        #: As which this connection is in a group, and the flow that it has
+        self.rank: Rank | None = None
+        self.flow: Flow | None = None
 
     def close(self) -> None:
         """Destroy everything that was made over the connection."""
         for name in self._published:
             self.agent.published.pop(name, None)
         self.agent.watchers.discard(self._watch)
-        if self._rank is not None:
-            self._rank.close()
+        if self.rank is not None:
+            self.rank.close()
+        if self.flow is not None:
+            self.flow.close()
         for exchange in {id(each): each for each in self._exchanges.values()}.values():
             exchange.close()
         self.workspace.close()
@@ -347,176 +360,6 @@ class Session:
         completions = await connection.wait(count, timeout_s)
         return {"completions": [_told(each) for each in completions]}
 
-    # --- collectives ---
-
-    async def group_join(self, fields: Fields) -> Mapping[str, Any]:
-        """Be a rank of a group; its row of the table is for the other ranks."""
-        from host.agent import collective
-
-        if self._rank is not None:
-            raise UsageError("this connection is a rank already")
-        self._rank = collective.join(self.agent, fields)
-        return {"info": self._rank.info}
-
-    def _joined(self) -> Rank:
-        if self._rank is None:
-            raise UsageError("this connection is no rank; group_join makes it one")
-        return self._rank
-
-    async def group_connect(self, fields: Fields) -> Mapping[str, Any]:
-        """Connect with all peers, by the rows of all ranks."""
-        from host.agent import collective
-
-        rank = self._joined()
-        await rank.connect(collective.take_table(fields))
-        return {}
-
-    async def group_run(self, fields: Fields) -> Mapping[str, Any]:
-        """Run a collective, as all other ranks do."""
-        from host.agent import collective
-
-        rank = self._joined()
-        spec, rounds = collective.take_spec(fields)
-        return await rank.run(spec, rounds)
-
-    # --- perftest ---
-
-    async def write_bw(self, fields: Fields) -> Mapping[str, Any]:
-        """Bandwidth of writes to another agent; one `result` line for each size."""
-        address = Address.parse(fields.text("to"))
-        qps = fields.integer("qps", 1, 256, default=1)
-        both = fields.flag("bidirectional", False)
-        forever = fields.flag("forever", False)
-        loads = [Load.take(Fields(_object(each))) for each in fields.items("loads")]
-        fields.end()
-        size_bytes = max((load.size_bytes for load in loads), default=0)
-        if not size_bytes:
-            raise UsageError("loads: there is none")
-        workspace = Workspace(self.agent, "write_bw")
-        exchange: Exchange | None = None
-        try:
-            source = workspace.register(size_bytes)
-            sink = workspace.register(size_bytes * qps)
-            depth = max(load.tx_depth for load in loads)
-            connections = [
-                workspace.create_connection(max_send_wr=depth, max_recv_wr=1) for _ in range(qps)
-            ]
-            exchange = await Exchange.open(
-                workspace, address, "perftest", {"size": size_bytes}, connections, [sink.info]
-            )
-            self.emit({"event": "connected", **_ends(exchange)})
-            targets = []
-            for number, connection in enumerate(connections):
-                assert connection.remote is not None
-                whole = connection.remote.regions[0]
-                targets.append(MrInfo(whole.addr + number * size_bytes, size_bytes, whole.rkey))
-            for number, load in enumerate(cycle(loads) if forever else loads):
-                source.fill(0, pattern(load.size_bytes, 2 * number))
-                wanted = source.digest(0, load.size_bytes)
-                result = await self._bandwidth(
-                    exchange, Bandwidth(connections, source, targets, load), load, number, both
-                )
-                for part in range(qps):
-                    await _compare(exchange, part * size_bytes, load.size_bytes, wanted)
-                if both:
-                    source.fill(0, pattern(load.size_bytes, 2 * number + 1))
-                    wanted = source.digest(0, load.size_bytes)
-                    for part in range(qps):
-                        if sink.digest(part * size_bytes, load.size_bytes) != wanted:
-                            raise AgentError("the bytes that arrived here are not those sent")
-                self.emit({"event": "result", **result.to_json()})
-            return {}
-        finally:
-            if exchange is not None:
-                exchange.close()
-            workspace.close()
-
-    async def _bandwidth(
-        self, exchange: Exchange, bandwidth: Bandwidth, load: Load, number: int, both: bool
-    ) -> BandwidthResult:
-        if not both:
-            return await bandwidth.run()
-        async with asyncio.TaskGroup() as group:
-            own = group.create_task(bandwidth.run())
-            theirs = group.create_task(
-                exchange.request("run", None, seed=2 * number + 1, **load.to_json())
-            )
-        return own.result().plus(BandwidthResult.from_json(theirs.result()))
-
-    async def write_lat(self, fields: Fields) -> Mapping[str, Any]:
-        """Latency of writes to another agent; one `result` line for each size."""
-        address = Address.parse(fields.text("to"))
-        loads = [Load.take(Fields(_object(each))) for each in fields.items("loads")]
-        fields.end()
-        size_bytes = max((load.size_bytes for load in loads), default=0)
-        if not size_bytes:
-            raise UsageError("loads: there is none")
-        workspace = Workspace(self.agent, "write_lat")
-        exchange: Exchange | None = None
-        try:
-            source = workspace.register(size_bytes)
-            sink = workspace.register(size_bytes)
-            connection = workspace.create_connection(max_send_wr=256, max_recv_wr=16)
-            exchange = await Exchange.open(
-                workspace,
-                address,
-                "perftest",
-                {"size": size_bytes, "echo": True},
-                [connection],
-                [sink.info],
-            )
-            self.emit({"event": "connected", **_ends(exchange)})
-            assert connection.remote is not None
-            target = connection.remote.regions[0]
-            for number, load in enumerate(loads):
-                source.fill(0, pattern(load.size_bytes, number))
-                wanted = source.digest(0, load.size_bytes)
-                result = await Latency(connection, source, target, load).run()
-                await _compare(exchange, 0, load.size_bytes, wanted)
-                self.emit({"event": "result", **result.to_json()})
-            return {}
-        finally:
-            if exchange is not None:
-                exchange.close()
-            workspace.close()
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise UsageError(f"loads: {value!r} does not fit: it must be an object")
-    return value
-
-
-async def _compare(exchange: Exchange, offset: int, length: int, wanted: str) -> None:
-    """Raises AgentError when the far end has other bytes than were sent."""
-    answer = await exchange.request("digest", offset=offset, length=length)
-    if answer["sha256"] != wanted:
-        raise AgentError(f"the bytes that arrived at {exchange.host} are not those sent")
-
-
-def _ends(exchange: Exchange) -> dict[str, Any]:
-    """Both ends of each queue pair, as perftest prints them."""
-    ends = []
-    for connection in exchange.connections:
-        remote = connection.remote
-        assert remote is not None
-        local = connection.qp.info()
-        region = remote.regions[0]
-        ends.append(
-            {
-                "local": {"qp": local.qp_num, "psn": local.psn, "gid": str(local.gid)},
-                "remote": {
-                    "qp": remote.qp_num,
-                    "psn": remote.psn,
-                    "gid": str(remote.gid),
-                    "rkey": region.rkey,
-                    "addr": region.addr,
-                },
-                "path_mtu": min(local.path_mtu, remote.path_mtu),
-            }
-        )
-    return {"peer": exchange.host, "ends": ends}
-
 
 def _told(completion: WorkCompletion) -> dict[str, Any]:
     return {
@@ -555,10 +398,15 @@ COMMANDS: Final[Mapping[str, Command]] = {
         Session.post_recv,
         Session.post_write,
         Session.wait,
-        Session.group_join,
-        Session.group_connect,
-        Session.group_run,
-        Session.write_bw,
-        Session.write_lat,
+        deny,
+        flow_open,
+        flow_run,
+        sample,
+        tally,
+        group_join,
+        group_connect,
+        group_run,
+        write_bw,
+        write_lat,
     )
 }

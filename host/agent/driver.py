@@ -55,6 +55,11 @@ class PacketPort(Protocol):
         ...
 
     @property
+    def ifindex(self) -> int:
+        """The interface's number, by which the link monitor knows it."""
+        ...
+
+    @property
     def backlog(self) -> int:
         """Frames taken by `send` that wait for the interface to accept them."""
         ...
@@ -85,6 +90,10 @@ class PacketPort(Protocol):
 
     def take_losses(self, *, poll: bool) -> list[Loss]:
         """The losses since the last call; `poll` asks the kernel for its counters too."""
+        ...
+
+    def reattach(self) -> bool:
+        """Go over to the interface that has the name now; False if there is none."""
         ...
 
     def close(self) -> None:
@@ -118,6 +127,8 @@ class RealTimeDriver:
         self.statistics = DriverStatistics()
         #: Called after the NIC has worked; hands its events out (`Device.dispatch`)
         self.dispatch: Callable[[], object] = lambda: None
+        #: Called with (port, frame) of each frame that is about to be sent, and the time
+        self.on_send: Callable[[Sequence[tuple[int, bytes]], int], None] | None = None
         self._ports = dict(ports)
         self._by_descriptor = {port.fileno(): number for number, port in ports.items()}
         self._links = links
@@ -275,6 +286,9 @@ class RealTimeDriver:
         frames = self.nic.transmit(now_ns)
         ports = self._ports
         self.statistics.frames_out += len(frames)
+        if frames and self.on_send is not None:
+            # Not `now_ns`: what a port missed is sent as if it were earlier
+            self.on_send(frames, time.monotonic_ns())
         if len(frames) < _LEAST_BATCH_FRAMES:
             for number, frame in frames:
                 ports[number].send(frame)
@@ -307,10 +321,11 @@ class RealTimeDriver:
         """Ask about every interface: at the start, and when news were lost."""
         assert self._links is not None
         for number, port in self._ports.items():
-            ifindex = getattr(port, "ifindex", None)
-            if ifindex is not None:
-                state = self._links.query(ifindex)
-                self._set_link(number, state is not None and state.up)
+            state = self._links.query(port.ifindex)
+            if state is None and port.reattach():
+                self._tell_reattached(port)
+                state = self._links.query(port.ifindex)
+            self._set_link(number, state is not None and state.up)
 
     def _read_links(self) -> None:
         assert self._links is not None
@@ -320,8 +335,15 @@ class RealTimeDriver:
             return
         for state in states:
             for number, port in self._ports.items():
-                if getattr(port, "ifindex", None) == state.ifindex:
+                if port.ifindex == state.ifindex:
                     self._set_link(number, state.up)
+                elif state.name == port.name and not state.gone and port.reattach():
+                    self._tell_reattached(port)
+                    self._set_link(number, state.up)
+
+    @staticmethod
+    def _tell_reattached(port: PacketPort) -> None:
+        log.warning("interface %s was deleted and made again; attached to the new one", port.name)
 
     def _set_link(self, number: int, up: bool) -> None:
         self.nic.set_port_up(number, up, time.monotonic_ns())

@@ -27,7 +27,7 @@ from host.verbs import MrcError, MrcQpAttr, MrInfo, QpInfo
 
 if TYPE_CHECKING:
     from host.agent.agent import Agent
-    from host.agent.services import Service
+    from host.agent.service import Service
 
 log = logging.getLogger(__name__)
 

@@ -118,6 +118,10 @@ class Fields:
             raise UsageError(f"{name}: {value!r} does not fit: it must be a list")
         return value
 
+    def integers(self, name: str, low: int, high: int) -> list[int]:
+        """A list of numbers of low..high. Raises UsageError."""
+        return [Fields({name: each}).integer(name, low, high) for each in self.items(name)]
+
     def fields(self, name: str) -> Fields:
         """An object; none is an empty one. Raises UsageError."""
         value = self._left.pop(name, {})

@@ -20,18 +20,27 @@ agent_option = click.option(
 
 
 def find_agent(agent: str | None) -> Path:
-    """The control socket that is meant. Raises UsageError where that is not clear."""
+    """The control socket that is meant. Raises UsageError where that is not clear.
+
+    Raises AgentError where the host that is named has none.
+    """
     directory = default_directory()
+    if agent is not None and "/" in agent:
+        return Path(agent)
+    there = sorted(directory.glob("*.control"))
+    names = ", ".join(path.stem for path in there)
     if agent is None:
-        there = sorted(directory.glob("*.control"))
         if len(there) == 1:
             return there[0]
-        names = ", ".join(path.stem for path in there)
-        found = f"there are {names}" if there else f"there is none in {directory}"
-        raise UsageError(f"--agent: say which; {found}")
-    if "/" in agent:
-        return Path(agent)
-    return control_path(directory, agent)
+        raise UsageError(f"--agent: say which; {_that_run(directory, names)}")
+    path = control_path(directory, agent)
+    if path not in there:
+        raise AgentError(f"no agent at {path}; {_that_run(directory, names)}")
+    return path
+
+
+def _that_run(directory: Path, names: str) -> str:
+    return f"there are {names}" if names else f"there is none in {directory}"
 
 
 def open_agent(agent: str | None) -> ControlClient:
@@ -43,7 +52,14 @@ def peer_address(peer: str, agent: str | None) -> Address:
     """Where to meet another agent: an address, or a host's name beside our own agent's socket."""
     if peer.startswith(("unix:", "tcp:")):
         return Address.parse(peer)
-    path = Path(peer) if "/" in peer else exchange_path(find_agent(agent).parent, peer)
+    if "/" in peer:
+        path = Path(peer)
+        if not path.exists():
+            raise AgentError(f"no agent at {path}: there is no such socket")
+        return Address(path=path)
+    directory = find_agent(agent).parent
+    path = exchange_path(directory, peer)
     if not path.exists():
-        raise AgentError(f"no agent at {path}: there is no such socket")
+        names = ", ".join(each.stem for each in sorted(directory.glob("*.exchange")))
+        raise AgentError(f"PEER: no agent at {path}; {_that_run(directory, names)}")
     return Address(path=path)

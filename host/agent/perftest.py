@@ -199,9 +199,9 @@ class Bandwidth:
             if self._finished.done():
                 return
             try:
+                check(completions, sender.connection)
                 for completion in completions:
                     if completion.opcode is WcOpcode.RDMA_WRITE:
-                        _check(completion, sender.connection)
                         self._completed += completion.wr_id - sender.completed
                         sender.completed = completion.wr_id
                 self._measure(time.monotonic_ns())
@@ -332,8 +332,8 @@ class Latency:
         if self._finished.done():
             return
         try:
+            check(completions, self._connection)
             for completion in completions:
-                _check(completion, self._connection)
                 if completion.opcode is not WcOpcode.RECV_RDMA_WITH_IMM:
                     continue
                 self._halves.append((now_ns - self._sent_ns) // 2)
@@ -349,11 +349,14 @@ class Latency:
             self._finished.set_exception(error)
 
 
-def _check(completion: WorkCompletion, connection: Connection) -> None:
-    if completion.status is not WcStatus.SUCCESS:
-        remote = connection.remote
-        peer = "?" if remote is None else connection.peer_name()
-        raise AgentError(
-            f"QP {completion.qp_num:#x} towards {peer}: {completion.status.value} "
-            f"({completion.status.name})"
-        )
+def check(completions: Sequence[WorkCompletion], connection: Connection) -> None:
+    """Raises AgentError with why a queue pair failed: not always what its first completion says.
+
+    The request that it failed on may stand behind others, which are flushed.
+    """
+    failed = [each for each in completions if each.status is not WcStatus.SUCCESS]
+    if failed:
+        causes = [each for each in failed if each.status is not WcStatus.WR_FLUSH_ERROR]
+        status = (causes or failed)[0].status
+        peer = "?" if connection.remote is None else connection.peer_name()
+        raise AgentError(f"QP {failed[0].qp_num:#x} towards {peer}: {status.value} ({status.name})")

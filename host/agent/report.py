@@ -8,6 +8,7 @@ from dataclasses import asdict
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any
 
+from host.config import ForwardingMode
 from host.congestion.nscc import Nscc
 from host.paths import EvSet, EvState
 from host.paths.naming import elements_of_path
@@ -126,7 +127,7 @@ def ev_states(agent: Agent, peer: int | None = None) -> list[dict[str, Any]]:
 def path_elements(agent: Agent, address: int, ev: int) -> list[str]:
     """Links and switches that an EV crosses on the way to a host; empty where it names no path."""
     destination = agent.host_id(address)
-    if destination is None:
+    if destination is None or agent.config.forwarding is ForwardingMode.ECMP:
         return []
     try:
         path = path_of_ev(ev, agent.config.id, destination)

@@ -3,58 +3,25 @@
 ======== ===========================================================================================
 region   a region that somebody published at this agent, by name
 perftest a scratch region, its far end's echo and, for both directions at once, its own writes
+flow     memory for a flow's messages, and the check of every byte (`flow_target`)
 ======== ===========================================================================================
 """
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from host.agent.errors import UsageError
+from host.agent.flow_target import FlowTarget
 from host.agent.jsonlines import Fields
 from host.agent.perftest import Bandwidth, Echo, Load
+from host.agent.service import Service
 from host.agent.workspace import Connection, Region, Workspace, pattern
 from host.verbs import MrInfo, QpInfo, WcOpcode, WcStatus, WorkCompletion
 
 #: Of all queue pairs of one perftest
 MAX_SCRATCH_BYTES: Final = 1 << 30
-#: Receives that wait for WRITEs with immediate, on each queue pair
-_RECEIVES: Final = 128
-
-
-class Service(ABC):
-    """The answering end of one exchange: makes one queue pair for each of the asking end's.
-
-    `arguments` are the service's own. Raises UsageError for wrong ones.
-    """
-
-    name: ClassVar[str]
-
-    def __init__(self, workspace: Workspace, arguments: Fields, remotes: Sequence[QpInfo]) -> None:
-        self.workspace = workspace
-        self.remotes = list(remotes)
-        #: What the asking end may write to
-        self.regions: list[MrInfo] = []
-        #: What the asking end is told at the start
-        self.result: dict[str, Any] = {}
-        self.connections: list[Connection] = [
-            workspace.create_connection(max_send_wr=4096, max_recv_wr=_RECEIVES) for _ in remotes
-        ]
-
-    def connected(self) -> None:
-        """All queue pairs are in RTS."""
-        for connection in self.connections:
-            for _ in range(_RECEIVES):
-                connection.qp.post_recv(0)
-
-    async def handle(self, request: str, fields: Fields) -> Mapping[str, Any]:
-        """A request of the asking end. Raises AgentError."""
-        raise UsageError(f"request {request!r}: service {self.name} has none of that name")
-
-    def close(self) -> None:  # noqa: B027
-        """The connection has ended; the workspace closes next."""
 
 
 class RegionService(Service):
@@ -153,5 +120,5 @@ class PerftestService(Service):
 
 
 SERVICES: Final[Mapping[str, type[Service]]] = {
-    service.name: service for service in (RegionService, PerftestService)
+    service.name: service for service in (RegionService, PerftestService, FlowTarget)
 }

@@ -19,11 +19,13 @@ import random
 from dataclasses import dataclass, replace
 from typing import Final
 
-from host.config import MAX_TIMEOUT, TIMEOUT_UNIT_NS, NicConfig, QpDefaults
+from host.config import TIMEOUT_UNIT_NS, NicConfig, QpDefaults
 from host.congestion import CongestionController
 from host.congestion.fan_in import FanIn
+from host.endpoint_settings import EndpointSettings, qp_defaults
 from host.paths import EvProfile, ReverseEvs, ReverseEvSet
 from host.profiles import CcProfile, MrcProfiles, network_towards
+from host.timing import timeout_exponent
 from host.wire.constants import ICRC_BYTES, TRIM_BYTES
 from topologies.timing import WIRE_OVERHEAD_BYTES
 
@@ -71,34 +73,33 @@ def links_towards(config: NicConfig, address: int) -> int:
     return _LOCAL_LINKS if local else _CROSS_T1_LINKS
 
 
-def timeout_exponent(rtt_ns: int) -> int:
+def real_time_timeout(rtt_ns: int) -> int:
     """The local ACK timeout, as its exponent, for a base RTT."""
-    wanted_ns = max(_TIMEOUT_RTTS * rtt_ns, LONGEST_WAIT_NS)
-    exponent = 0
-    while TIMEOUT_UNIT_NS << exponent < wanted_ns and exponent < MAX_TIMEOUT:
-        exponent += 1
-    return exponent
+    return timeout_exponent(max(_TIMEOUT_RTTS * rtt_ns, LONGEST_WAIT_NS))
 
 
-def real_time_config(host_json: str, options: TimingOptions) -> NicConfig:
+def real_time_config(
+    host_json: str, options: TimingOptions, settings: EndpointSettings | None = None
+) -> NicConfig:
     """The NIC of a host's configuration file, with defaults for real time.
 
-    Raises ValueError, naming what is missing or wrong.
+    What `settings` say of queue pairs takes the place of these defaults. Raises ValueError, naming
+    what is missing or wrong.
     """
+    if settings is None:
+        settings = EndpointSettings()
     config = NicConfig.from_host_json(host_json)
     timeout = options.timeout
     if timeout is None:
-        timeout = timeout_exponent(_QUIET_RTT_NS + frame_time_ns(config, _CROSS_T1_LINKS))
-    return replace(
-        config,
-        qp=QpDefaults(
-            timeout=timeout,
-            linear_retries=options.linear_retries,
-            exponential_retries=options.exponential_retries,
-            sack_packets=options.sack_packets,
-            sack_delay_ns=options.sack_delay_ns,
-        ),
+        timeout = real_time_timeout(_QUIET_RTT_NS + frame_time_ns(config, _CROSS_T1_LINKS))
+    defaults = QpDefaults(
+        timeout=timeout,
+        linear_retries=options.linear_retries,
+        exponential_retries=options.exponential_retries,
+        sack_packets=options.sack_packets,
+        sack_delay_ns=options.sack_delay_ns,
     )
+    return replace(config, qp=qp_defaults(settings.qp, defaults), forwarding=settings.forwarding)
 
 
 class RealTimeProfiles(MrcProfiles):

@@ -21,6 +21,7 @@ from host.paths.ev_set import (
     EvSet,
     active_evs_per_plane,
 )
+from host.paths.oblivious import ObliviousEvSet
 from host.paths.probing import ProbeTiming
 from host.paths.states import EvState
 from host.paths.universe import EvUniverse, hashed_universe, plan_universe, plane_of_ev
@@ -155,6 +156,8 @@ class EvProfile:
     probe_gap_ns: int | None = None
     #: Probes answered in a row that make an EV GOOD
     probe_answers: int = 3
+    #: False: states of EVs never change by what is heard of them (`ObliviousEvSet`)
+    adaptive: bool = True
 
     def __post_init__(self) -> None:
         for ev in self.evs:
@@ -162,6 +165,8 @@ class EvProfile:
                 _check_integer("evs", part)
         for ev in self.denied:
             _check_integer("denied", ev)
+        if not isinstance(self.adaptive, bool):
+            raise ValueError(f"adaptive: {self.adaptive!r} does not fit: it must be true or false")
         for name, mode in (("evs", EvMode.EXPLICIT), ("fields", EvMode.GENERATED)):
             given = bool(getattr(self, name))
             if given != (self.mode is mode):
@@ -222,7 +227,8 @@ class EvProfile:
             planes = sum(1 for evs in universe.by_plane if evs)
             least = min(least, planes * active_evs_per_plane(universe, self.active_evs))
         timing = ProbeTiming.of_timeout(timeout_ns, self.probe_answers)
-        return EvSet(
+        kind = EvSet if self.adaptive else ObliviousEvSet
+        return kind(
             universe,
             rng=rng,
             active_evs=self.active_evs,

@@ -26,6 +26,8 @@ class WcStatus(Enum):
     REMOTE_OPERATION_ERROR = "remote operation error"
     #: No answer within all retries
     RETRY_EXCEEDED_ERROR = "retry counter exceeded"
+    #: The peer had no receive posted, time and again (RoCE only)
+    RNR_RETRY_EXCEEDED_ERROR = "RNR retry counter exceeded"
 
 
 class WcOpcode(Enum):

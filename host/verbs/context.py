@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from host.nic import CqOverrun, PortChanged, QpError
+from host.adapter import CqOverrun, PortChanged, QpError
 from host.qp.endpoint import PeerPortsChanged
 from host.qp.syndrome import Syndrome
 from host.qp.work import WcStatus

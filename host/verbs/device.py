@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address
-from typing import Protocol
+from typing import Any, Protocol
 
+from host.adapter import ChannelAdapter
 from host.config import MAX_MPR_PSNS
 from host.nic import Nic, QpEvEvent
 from host.profiles import MrcProfiles
@@ -56,7 +57,7 @@ def query_version() -> Versions:
 class Device:
     """A NIC and its driver (ibv_context of an opened device). One for each NIC."""
 
-    def __init__(self, nic: Nic, driver: Driver) -> None:
+    def __init__(self, nic: ChannelAdapter[Any], driver: Driver) -> None:
         self.nic = nic
         self.driver = driver
         self.events = EventRouter(nic)
@@ -77,6 +78,14 @@ class Device:
     def gid(self) -> IPv6Address:
         """The NIC's address (ibv_query_gid)."""
         return IPv6Address(self.nic.config.address)
+
+    @property
+    def mrc_nic(self) -> Nic:
+        """The NIC, for what only MRC has. Raises NotSupportedError for another transport's."""
+        nic = self.nic
+        if not isinstance(nic, Nic):
+            raise NotSupportedError(f"{self.name} is not an MRC NIC")
+        return nic
 
     def query_device(self) -> DeviceAttr:
         """mrc_query_device. There is no `supported`: a device here always does MRC."""
@@ -154,20 +163,20 @@ class Device:
         """The profiles that controllers of the device make. Raises NotSupportedError."""
         table = self._profile_table
         if table is None:
-            table = self._profile_table = ProfileTable(self.nic, self.driver.now_ns)
+            table = self._profile_table = ProfileTable(self.mrc_nic, self.driver.now_ns)
             self.events.subscribe(QpEvEvent, table.on_event)
         return table
 
     def check_ev_profile(self, number: int) -> None:
         """Raises InvalidArgumentError for an EV profile that a QP cannot have."""
         check_range("ev_profile_id", number, 0, (1 << 64) - 1)
-        profiles = self.nic.profiles
-        if number and isinstance(profiles, MrcProfiles) and number not in profiles.ev_profiles:
+        profiles = self.mrc_nic.profiles if number else None
+        if isinstance(profiles, MrcProfiles) and number not in profiles.ev_profiles:
             raise InvalidArgumentError(f"ev_profile_id: EV profile {number} is not ONLINE")
 
     def check_cc_profile(self, number: int) -> None:
         """Raises InvalidArgumentError for a CC profile that a QP cannot have."""
         check_range("cc_profile_id", number, 0, (1 << 64) - 1)
-        profiles = self.nic.profiles
-        if number and isinstance(profiles, MrcProfiles) and number not in profiles.cc_profiles:
+        profiles = self.mrc_nic.profiles if number else None
+        if isinstance(profiles, MrcProfiles) and number not in profiles.cc_profiles:
             raise InvalidArgumentError(f"cc_profile_id: CC profile {number} is not ONLINE")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from host.qp.queue_pair import QueueFullError
+from host.qp.base import QueueFullError
 from host.qp.states import QpStateError
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
-from host.nic import Nic
+from host.adapter import ChannelAdapter
 from host.qp.work import WcStatus
 from host.verbs.flags import AsyncEventType
 
@@ -28,7 +28,7 @@ class EventRouter:
 
     __slots__ = ("_handlers", "_nic")
 
-    def __init__(self, nic: Nic) -> None:
+    def __init__(self, nic: ChannelAdapter[Any]) -> None:
         self._nic = nic
         self._handlers: dict[type, list[Callable[[Any], None]]] = {}
 

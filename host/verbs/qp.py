@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from host.qp.queue_pair import QueuePair as CoreQueuePair
+from host.qp.base import AnyQueuePair
 from host.qp.states import QpState
 from host.qp.work import WriteRequest
 from host.verbs.attributes import (
@@ -107,7 +107,7 @@ class QueuePair(Resource):
             )
         device = context.device
         with translated():
-            self._core = device.nic.create_qp(
+            self._core: AnyQueuePair = device.nic.create_qp(
                 send_cq.core,
                 recv_cq.core,
                 max_send_wr=init_attr.cap.max_send_wr,
@@ -467,7 +467,7 @@ class QueuePair(Resource):
     # --- for the privileged side ---
 
     @property
-    def core(self) -> CoreQueuePair:
+    def core(self) -> AnyQueuePair:
         """The NIC's queue pair."""
         return self._core
 

@@ -8,7 +8,7 @@ from enum import IntFlag
 from ipaddress import IPv6Address
 from typing import Any
 
-from host.qp.queue_pair import QpAttributes
+from host.qp.base import QpAttributes
 from host.qp.states import QpState
 from host.verbs.attributes import IBV_FIELDS, MRC_FIELDS, AhAttr, IbvQpAttr, MrcQpAttr
 from host.verbs.errors import InvalidArgumentError, check_range

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from host.nic import Nic
 from host.profiles import PlainProfiles, Profiles
-from host.qp.queue_pair import QpEndpoint, QueuePair
+from host.qp.base import QpEndpoint
+from host.qp.queue_pair import QueuePair
 from host.qp.requestor import Requestor
 from host.qp.responder import Responder
 from host.qp.work import WriteRequest

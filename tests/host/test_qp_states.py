@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from host.qp.queue_pair import QueueFullError, QueuePair
+from host.qp.base import QueueFullError
+from host.qp.queue_pair import QueuePair
 from host.qp.states import (
     QP_OPERATIONS,
     QP_TRANSITIONS,

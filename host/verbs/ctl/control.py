@@ -87,7 +87,7 @@ class Control:
     @property
     def _nic(self) -> Nic:
         self.context.check_open()
-        return self.context.device.nic
+        return self.context.device.mrc_nic
 
     @property
     def _table(self) -> ProfileTable:
@@ -250,7 +250,8 @@ class Control:
         qp.check_open()
         if qp.context.device is not self.context.device:
             raise InvalidArgumentError("qp: it belongs to another device")
-        return ev_states_of(qp.core)
+        # A NIC has queue pairs of one transport only
+        return ev_states_of(self._nic.qps[qp.qp_num])
 
     def plan_format(self) -> tuple[EvFmtField, ...]:
         """The layout of the fabric's EVs, for an EV format profile. Not in mrc_ctl.h."""

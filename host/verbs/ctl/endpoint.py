@@ -177,7 +177,7 @@ def send_batch(
     now_ns = device.driver.now_ns()
     add(batch)
     for req, route in zip(reqs, routes, strict=True):
-        request_id = device.nic.request(
+        request_id = device.mrc_nic.request(
             _OPS[op_type],
             int(req.dgid),
             route,

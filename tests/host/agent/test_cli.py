@@ -169,8 +169,12 @@ def test_wrong_usage_is_one_clear_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["stat", "-A", "h1"], "no agent at"),
-        (["write-bw", "-A", "h0", "h1"], "no agent at"),
+        (["stat", "-A", "h1"], "h1.control; there are h0, h2"),
+        (["write-bw", "-A", "h1", "h0"], "h1.control; there are h0, h2"),
+        (["write-bw", "-A", "h1", "h3"], "h1.control; there are h0, h2"),
+        (["write-bw", "-A", "h0", "h1"], "h1.exchange; there are h0, h2"),
+        (["write-lat", "-A", "h0", "/x/h1.exchange"], "no agent at /x/h1.exchange"),
+        (["collective", "all-reduce", "h0", "h1"], "h1.control; there are h0, h2"),
         (["write-bw", "-A", "h0", "tcp:127.0.0.1:1"], "no agent at tcp:127.0.0.1:1"),
     ],
 )
@@ -205,6 +209,34 @@ def test_a_wrong_configuration_is_named(command: Command, tmp_path: Path) -> Non
     assert code == 2
     assert "--cc 'tcp': there are none, " in err
     assert "uet-1.0-nscc" in err
+
+
+def test_a_wrong_endpoint_file_is_named(command: Command, tmp_path: Path) -> None:
+    config, endpoint = tmp_path / "h0.json", tmp_path / "endpoint.json"
+    config.write_text(host_document("h0"))
+    arguments = ("run", "--config", str(config), "--endpoint", str(endpoint))
+    for text, reason in (
+        (None, "No such file"),
+        ('{"qp": {"timeout": 99}}', "timeout: 99 does not fit: it must be 0..24"),
+        ('{"evs": {"actvie_evs": 3}}', "endpoint.evs.actvie_evs: unknown field"),
+    ):
+        if text is not None:
+            endpoint.write_text(text)
+        code, _, err = command(*arguments)
+        assert code == 2
+        (line,) = err.splitlines()
+        assert line.startswith(f"mrc-host: --endpoint {endpoint}: ")
+        assert reason in line
+    endpoint.write_text('{"qp": {"timeout": 16}}')
+    code, _, err = command(*arguments, "--linear-retries", "7")
+    assert (code, err) == (
+        2,
+        f"mrc-host: --linear-retries: with --endpoint it belongs in {endpoint}\n",
+    )
+    # What it says is right: next is the interface that is not there
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "interface plane0: " in err
 
 
 def test_stat_evs_probe_and_list(command: Command, agents: AgentThread) -> None:

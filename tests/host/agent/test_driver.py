@@ -83,11 +83,13 @@ class Links:
 class World:
     """A driver with one port, and the wire's other end."""
 
-    def __init__(self, links: Links | None = None) -> None:
+    def __init__(
+        self, links: Links | None = None, port_type: type[SocketPort] = SocketPort
+    ) -> None:
         self.nic = ScriptedNic()
         near, self.wire = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.port = SocketPort("plane0", near)
-        self.port.ifindex = 7  # type: ignore[attr-defined]
+        self.port = port_type("plane0", near)
+        self.port.ifindex = 7
         self.driver = RealTimeDriver(
             cast(Nic, self.nic),
             {0: cast(PacketPort, self.port)},
@@ -100,9 +102,13 @@ class World:
         self.wire.close()
 
 
-def with_world(test: Callable[[World], Any], links: Links | None = None) -> None:
+def with_world(
+    test: Callable[[World], Any],
+    links: Links | None = None,
+    port_type: type[SocketPort] = SocketPort,
+) -> None:
     async def body() -> None:
-        world = World(links)
+        world = World(links, port_type)
         try:
             await test(world)
         finally:
@@ -224,6 +230,47 @@ def test_links_that_go_and_come_reach_the_nic() -> None:
         assert [call[2] for call in world.nic.calls] == [True, False, True, False]
 
     with_world(test, links)
+
+
+class ReplacedPort(SocketPort):
+    """On an interface that may be deleted and made again: `there` is its number now."""
+
+    there: int | None = 7
+
+    def reattach(self) -> bool:
+        if self.there is None:
+            return False
+        self.ifindex = self.there
+        return True
+
+
+def test_an_interface_that_is_made_again_is_attached_to() -> None:
+    links = Links()
+
+    async def test(world: World) -> None:
+        port = world.port
+        assert isinstance(port, ReplacedPort)
+        calls = world.nic.calls
+        world.driver.start()
+        port.there = None
+        links.tell([LinkState(7, "plane0", False, 0, gone=True)])
+        await until(lambda: len(calls) == 2)
+        # What has the name is down at first; another interface is none of ours
+        port.there = 9
+        links.tell([LinkState(8, "other", True, 0), LinkState(9, "plane0", False, 0)])
+        await until(lambda: len(calls) == 3)
+        assert port.ifindex == 9
+        links.tell([LinkState(9, "plane0", True, 0)])
+        await until(lambda: len(calls) == 4)
+        # The news of the next time are lost
+        port.there = 11
+        links.up = {11: True}
+        links.tell(None)
+        await until(lambda: len(calls) == 5)
+        assert port.ifindex == 11
+        assert [call[2] for call in calls] == [True, False, False, True, True]
+
+    with_world(test, links, ReplacedPort)
 
 
 def test_an_error_is_logged_once_and_the_driver_goes_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -40,7 +40,7 @@ def test_wrong_exchanges_are_refused_and_leave_nothing() -> None:
             }
             for change, reason in (
                 ({"mrc_exchange": 2}, "mrc_exchange: 2 does not fit"),
-                ({"service": "fishing"}, "there are perftest, region"),
+                ({"service": "fishing"}, "there are flow, perftest, region"),
                 ({"qps": []}, "qps: 0 do not fit"),
                 ({"qps": [{**info, "mpr": 300}]}, "mpr: 300"),
                 ({"qps": [{**info, "gid": "::1"}]}, "h2"),

@@ -8,7 +8,10 @@ import pytest
 
 from host.agent.agent import AgentOptions
 from host.agent.cli_perftest import bandwidth_row, latency_row
-from host.agent.perftest import BandwidthResult, LatencyResult
+from host.agent.errors import AgentError
+from host.agent.perftest import BandwidthResult, LatencyResult, check
+from host.agent.workspace import Connection
+from host.verbs import WcOpcode, WcStatus, WorkCompletion
 from tests.host.agent.world import QUICK, Client, Side, run, until, world
 
 
@@ -142,3 +145,21 @@ def test_rows_are_those_of_perftest() -> None:
         ["2", "1000", "1.00", "9.00", "2.00", "2.50", "0.30", "8.00", "8.50"]
     )
     assert latency_row(lat, True).split() == ["2", "1000", "2.50", "200000.00"]
+
+
+def test_a_failure_is_told_by_its_cause_not_by_what_was_flushed_first() -> None:
+    connection = object.__new__(Connection)
+    connection.remote = None
+
+    def completions(*statuses: WcStatus) -> list[WorkCompletion]:
+        return [
+            WorkCompletion(number, status, WcOpcode.RDMA_WRITE, 0x11)
+            for number, status in enumerate(statuses)
+        ]
+
+    done, flushed = WcStatus.SUCCESS, WcStatus.WR_FLUSH_ERROR
+    check(completions(done, done), connection)
+    with pytest.raises(AgentError, match="retry counter exceeded"):
+        check(completions(done, flushed, WcStatus.RETRY_EXCEEDED_ERROR, flushed), connection)
+    with pytest.raises(AgentError, match="work request flushed"):
+        check(completions(done, flushed), connection)

@@ -161,8 +161,8 @@ def test_megabytes_arrive_both_ways_and_both_planes_carry_them(
         assert arrived["byte_len"] == 4 * MIB
         assert clients[far].request("digest", region=made["inbox"])["sha256"] == made["sha256"]
     for client in clients.values():
-        ports = client.request("stat")["ports"]
-        assert all(port["tx_frames"] > 200 for port in ports), ports
+        # How much each has depends on who of this machine's processes waits for its turn
+        assert min(client.request("sample")["plane_bytes"]) > 0
 
 
 def test_the_commands_measure(fabric: RealFabric, clients: dict[str, ControlClient]) -> None:
@@ -177,6 +177,23 @@ def test_the_commands_measure(fabric: RealFabric, clients: dict[str, ControlClie
     done = fabric.command("collective", "all-reduce", *HOSTS, "-b", "1MiB", "-n", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[-1] == "0"
+
+
+def test_a_flow_and_what_is_measured_meanwhile(
+    fabric: RealFabric, clients: dict[str, ControlClient]
+) -> None:
+    near = clients["h0"]
+    made: dict[str, Any] = {"name": "flow", "to": fabric.exchange("h1"), "size": 65536}
+    near.request("flow_open", **made, depth=4, qps=2, immediate=True, repeat=25)
+    result = near.request("flow_run", start_ns=time.monotonic_ns() + 20_000_000)
+    assert result["done"], result
+    assert result["completed_messages"] == 50
+    assert (result["wrong_bytes"], result["errors"], result["problems"]) == (0, {}, {})
+    sample = near.request("sample")
+    assert sample["posted"] == {"flow": 50}
+    assert min(sample["plane_bytes"]) > 0
+    assert clients["h1"].request("sample")["delivered"] == {"flow": 50 * 65536}
+    assert {path["ev"] for path in near.request("tally")["paths"]} == {0, 1}
 
 
 def write_until(
@@ -247,7 +264,7 @@ def test_a_killed_agent_is_noticed_by_its_peer_and_leaves_nothing(
     assert near.request("stat")["qps"][0]["state"] == "ERROR"
     done = fabric.command("write-bw", "-A", "h0", "h1")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("mrc-host: no agent at unix:")
+    assert done.stderr.startswith("mrc-host: no agent at ")
     assert fabric.wait_for_agent("h1") == 128 + 9
     # The next one takes its place, over the sockets that it left
     again = fabric.start_agent("h1")

@@ -17,10 +17,11 @@ from host.agent.timing import (
     frame_time_ns,
     links_towards,
     real_time_config,
-    timeout_exponent,
+    real_time_timeout,
 )
-from host.config import TIMEOUT_UNIT_NS, PortConfig
+from host.config import TIMEOUT_UNIT_NS, ForwardingMode, PortConfig
 from host.congestion.nscc import Nscc
+from host.endpoint_settings import EndpointSettings
 from host.profiles import CcProfile
 from tests.host.agent.world import host_document
 from topologies.model import Fabric
@@ -36,10 +37,10 @@ LOCAL, CROSS = (
 
 
 def test_timeouts_outlast_what_a_process_may_have_to_wait() -> None:
-    assert TIMEOUT_UNIT_NS << timeout_exponent(0) >= LONGEST_WAIT_NS
-    assert TIMEOUT_UNIT_NS << timeout_exponent(0) < 2 * LONGEST_WAIT_NS
-    assert TIMEOUT_UNIT_NS << timeout_exponent(100_000_000) >= 16 * 100_000_000
-    assert timeout_exponent(10**15) == 24
+    assert TIMEOUT_UNIT_NS << real_time_timeout(0) >= LONGEST_WAIT_NS
+    assert TIMEOUT_UNIT_NS << real_time_timeout(0) < 2 * LONGEST_WAIT_NS
+    assert TIMEOUT_UNIT_NS << real_time_timeout(100_000_000) >= 16 * 100_000_000
+    assert real_time_timeout(10**15) == 24
 
 
 def test_a_slow_link_makes_for_a_long_timeout() -> None:
@@ -124,3 +125,10 @@ def test_what_is_no_host_configuration(text: str, reason: str) -> None:
 
 def test_interfaces_are_those_of_the_planes_in_order() -> None:
     assert [name for name, _ in interfaces_of(host_document("h0"))] == ["plane0", "plane1"]
+
+
+def test_settings_of_an_endpoint_take_the_place_of_defaults() -> None:
+    settings = EndpointSettings(ForwardingMode.ECMP, {"sack_packets": 3, "trim_nack": False})
+    config = real_time_config(host_document("h0"), TimingOptions(), settings)
+    assert config.forwarding is ForwardingMode.ECMP
+    assert config.qp == replace(FREE.qp, sack_packets=3, trim_nack=False)

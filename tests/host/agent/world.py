@@ -37,6 +37,7 @@ class SocketPort:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             end.setsockopt(socket.SOL_SOCKET, option, 1 << 20)
         self.name = name
+        self.ifindex = -1
         self.socket = end
         #: Frames are neither sent nor taken in
         self.dead = False
@@ -82,6 +83,9 @@ class SocketPort:
 
     def link_down(self) -> None:
         self._waiting.clear()
+
+    def reattach(self) -> bool:
+        return False
 
     def take_losses(self, *, poll: bool) -> list[Loss]:
         taken, self.losses = self.losses, []
@@ -136,7 +140,9 @@ async def world(
                     for plane, pair in enumerate(pairs)
                 }
                 agent = Agent(
-                    real_time_config(host_document(host), options.timing), ports, options=options
+                    real_time_config(host_document(host), options.timing, options.endpoint),
+                    ports,
+                    options=options,
                 )
                 side = Side(
                     agent,

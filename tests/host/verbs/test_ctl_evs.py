@@ -35,7 +35,7 @@ from tests.host.verbs.test_ctl_profiles import (
     generated,
     online_format,
 )
-from tests.host.verbs.world import World
+from tests.host.verbs.world import World, mrc_qp
 
 OFFLINE, ONLINE = ProfileState.OFFLINE, ProfileState.ONLINE
 NONE = Ev(0, 0)
@@ -215,7 +215,7 @@ class TestStates:
         generated(ctl, PROFILE)
         connect(world, ev_profile_id=PROFILE)
         qp = world.near.qp
-        evs = qp.core.evs
+        evs = mrc_qp(qp).evs
         assert isinstance(evs, EvSet)
         evs.on_sack(UNIVERSE[0].val, 1, 0)
         ctl.modify_ev_state(PROFILE, UNIVERSE[1:2], EvState.ASSUMED_BAD)

@@ -44,7 +44,7 @@ from host.verbs.ctl import (
 )
 from host.verbs.ctl.profile import PROFILE_TRANSITIONS
 from tests.host.network import FABRIC
-from tests.host.verbs.world import World
+from tests.host.verbs.world import World, mrc_qp
 from topologies.addressing import encode_ev, ev_universe
 
 INIT, OFFLINE, ONLINE = ProfileState
@@ -360,7 +360,7 @@ class TestEvProfiles:
         assert attr.fields == ctl.plan_fields()
         assert sorted(ctl.query_ev_array(5)) == sorted(UNIVERSE)
         connect(world, ev_profile_id=5)
-        evs = world.near.qp.core.evs
+        evs = mrc_qp(world.near.qp).evs
         assert isinstance(evs, EvSet)
         assert sorted(evs.universe.evs) == sorted(ev.val for ev in UNIVERSE)
 
@@ -370,7 +370,7 @@ class TestEvProfiles:
         online_format(ctl)
         generated(ctl, 5, ev_min_active=7)
         connect(world, ev_profile_id=5)
-        evs = world.near.qp.core.evs
+        evs = mrc_qp(world.near.qp).evs
         assert isinstance(evs, EvSet)
         assert len(evs.universe) == FABRIC.planes
         # All four must remain
@@ -398,7 +398,7 @@ class TestEvProfiles:
         explicit(ctl, 9, UNIVERSE[2:6])
         assert ctl.query_ev_array(9) == tuple(UNIVERSE[2:6])
         connect(world, ev_profile_id=9)
-        evs = world.near.qp.core.evs
+        evs = mrc_qp(world.near.qp).evs
         assert isinstance(evs, EvSet)
         assert sorted(evs.universe.evs) == sorted(ev.val for ev in UNIVERSE[2:6])
 

@@ -8,8 +8,16 @@ from typing import Any
 
 from host.nic import Nic
 from host.profiles import MrcProfiles, Profiles
+from host.qp.queue_pair import QueuePair as MrcQueuePair
 from host.verbs import Context, ContextAttr, Cq, Device, Mr, Pd, QpInfo, QpInitAttr, QueuePair
 from tests.host.network import Faults, Network, config
+
+
+def mrc_qp(qp: QueuePair) -> MrcQueuePair:
+    """The NIC's queue pair."""
+    core = qp.core
+    assert isinstance(core, MrcQueuePair)
+    return core
 
 
 class VirtualDriver:
