@@ -5,7 +5,6 @@ Exit codes: 0 all is as it should be, 1 a switch failed or differs, 2 wrong usag
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -13,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
+from commandline.program import FAILURE, USAGE, complain, run_command
 from controller.cli_options import (
     addresses_option,
     election_option,
@@ -61,54 +61,16 @@ from topologies.host_config import host_config, host_json
 from topologies.loader import TopologyFileError, find_topology, load_topology
 from topologies.model import Fabric, TopologyError
 
-FAILURE = 1
-USAGE = 2
+PROGRAM = "mrc-controller"
 
 #: What is wrong with what the user gave, each with one line (or a line a problem) of text
 _INPUT_ERRORS = (TopologyFileError, TopologyError, TargetsError, SchemaError)
 
 
-def main(args: Sequence[str] | None = None) -> None:
+def main(args: Sequence[str] | None = None) -> NoReturn:
     """Entry point; turns every error into its lines on stderr and an exit code."""
-    try:
-        if sys.stdout is None:  # closed by whoever started this
-            raise click.ClickException("stdout is closed")
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # not every terminal knows every character
-        code = cli.main(args, prog_name="mrc-controller", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        code = error.exit_code
-    except click.ClickException as error:
-        _complain(error.format_message())
-        code = error.exit_code
-    except click.Abort:
-        code = 130
-    except _INPUT_ERRORS as error:
-        _complain(str(error))
-        code = USAGE
-    except SwitchError as error:
-        _complain(str(error))
-        code = FAILURE
-    except BrokenPipeError:
-        _drop_output()  # the reader has seen enough
-        code = FAILURE
-    except OSError as error:
-        _complain(f"{error.filename or 'cannot write'}: {error.strerror or error}")
-        _drop_output()
-        code = FAILURE
-    sys.exit(code or 0)
-
-
-def _drop_output() -> None:
-    """What stdout still holds goes nowhere: the interpreter must not complain at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _complain(text: str) -> None:
-    for line in text.splitlines():
-        click.echo(f"mrc-controller: {line}", err=True)
+    errors = {**dict.fromkeys(_INPUT_ERRORS, USAGE), SwitchError: FAILURE}
+    sys.exit(run_command(cli, PROGRAM, errors, args))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -325,7 +287,7 @@ def verify(
 
 def _end(failures: dict[str, str], *, failed: bool = False) -> None:
     for failure in failures.values():
-        _complain(failure)
+        complain(PROGRAM, failure)
     if failures or failed:
         raise click.exceptions.Exit(FAILURE)
 

@@ -23,6 +23,8 @@ _MAX_LANES: Final = 4
 MAX_EV_ROWS: Final = 48
 #: Flows that have a curve of their own
 MAX_CURVES: Final = 8
+#: Flows that have a bar from start to completion, and processes one of their CPU time
+MAX_BARS: Final = 32
 _STATES: Final = ("ASSUMED_BAD", "DENIED", "SKIP")
 
 
@@ -311,3 +313,47 @@ def ev_timeline(record: RunRecord) -> str:
             state = span.state if span.state in _STATES else "other"
             parts.append(svg.rect(x1, y + 3, max(x2 - x1, 1.5), height - 5, state, title))
     return svg.svg(_WIDTH, bottom + 20, parts, "states of EVs over time")
+
+
+def completions(record: RunRecord) -> str:
+    """A bar for each flow, from its start to its completion, or to the end where there is none."""
+    axis = Axis(record.end_ns)
+    flows = record.flows[:MAX_BARS]
+    labels, top = _band_labels(axis, record.faults)
+    height = 18
+    bottom = top + height * len(flows)
+    parts = [*labels, *axis.draw(top, bottom), *_bands(axis, record.faults, top, bottom)]
+    for index, flow in enumerate(flows):
+        y = top + index * height
+        took = flow.completion_ns
+        end_ns = record.end_ns if took is None else flow.start_ns + took
+        x1, x2 = axis.x(flow.start_ns), axis.x(end_ns)
+        done = flow.state == "done"
+        colour = f"c{index % COLOURS}" if done else "bad"
+        text = time_text(took) if done else flow.state
+        title = f"{flow.name}: {flow.state}, from {time_text(flow.start_ns)} on, {text}"
+        name = flow.name if len(flow.name) <= 22 else f"{flow.name[:21]}…"
+        parts.append(svg.text(_LEFT - 8, y + 13, name, "e"))
+        parts.append(svg.rect(x1, y + 4, max(x2 - x1, 1.5), height - 7, colour, title, radius=2))
+        # Beside the bar, where there is room for it
+        room = 7.0 * len(text) + 6
+        behind = x2 + room <= _RIGHT
+        place, classes = (x2 + 5, "") if behind else (max(x2 - 5, x1 + room), "e on")
+        parts.append(svg.text(place, y + 13, text, classes))
+    return svg.svg(_WIDTH, bottom + 20, parts, "start and completion of flows")
+
+
+def cpu_bars(record: RunRecord) -> str:
+    """Seconds of CPU of each process, most first."""
+    used = sorted(record.cpu_s.items(), key=lambda item: (-item[1], item[0]))[:MAX_BARS]
+    most = max((seconds for _, seconds in used), default=0.0) or 1.0
+    height = 17
+    parts = []
+    for index, (name, seconds) in enumerate(used):
+        y = index * height
+        width = (_RIGHT - 60 - _LEFT) * seconds / most
+        label = name if len(name) <= 22 else f"{name[:21]}…"
+        parts.append(svg.text(_LEFT - 8, y + 12, label, "e"))
+        parts.append(svg.rect(_LEFT, y + 3, max(width, 1), height - 6, "c0", name, radius=2))
+        parts.append(svg.text(_LEFT + width + 6, y + 12, f"{seconds:.2f} s", "dim"))
+    return svg.svg(_WIDTH, height * len(used) + 2, parts, "CPU time by process")

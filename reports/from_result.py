@@ -13,9 +13,11 @@ from reports.record import (
     LinkRecord,
     RunRecord,
     SeriesRecord,
+    SuspicionRecord,
     TableRecord,
 )
 from reports.result import CollectiveResult, EvTransition, FaultEffect, FlowResult, RunResult
+from reports.suspects import suspicions
 from topologies import scenario as model
 from topologies.addressing import AddressingError, Path, path_of_ev
 from topologies.fault_scope import path_of, paths_of, scope_of
@@ -61,6 +63,10 @@ def make_record(
         ev_spans=_spans(fabric, result.transitions),
         ev_changes=dict(result.transition_counts),
         ev_changes_omitted=sum(result.transition_counts.values()) - len(result.transitions),
+        suspicions=[
+            SuspicionRecord(each.at_ns, list(each.elements), each.paths_out)
+            for each in suspicions(fabric, result)
+        ],
         totals={
             "frames sent": result.sent,
             "frames received": result.received,

@@ -11,10 +11,15 @@ from reports import charts
 from reports.fabric_map import fabric_map, load_key
 from reports.record import FaultRecord, FlowRecord, RunRecord
 from reports.style import COLOURS, style_sheet
+from reports.suspects import one_of
 from reports.text import NONE, bytes_text, count_text, rate_text, time_text
 
 #: Names in a cell; what is more is counted
 _MAX_NAMES: Final = 6
+_MAX_SUSPICIONS: Final = 16
+#: Of a digest, enough to see that two are the same
+_DIGEST_DIGITS: Final = 16
+_CHANGED: Final = "changed"
 
 
 def page(record: RunRecord) -> str:
@@ -53,9 +58,12 @@ def page(record: RunRecord) -> str:
         "its own; “in switches”: packets held by all switches together.</p>",
         charts.events(record),
         "<h2>Flows</h2>",
+        *_completions(record),
         _flows(record.flows),
         "<h2>Faults</h2>",
         _faults(record.faults) if record.faults else '<p class="dim">None.</p>',
+        *_tables(record),
+        *_cpu(record),
         f'<script type="application/json" id="record">{_embedded(record)}</script>',
         "</body>",
         "</html>",
@@ -89,10 +97,23 @@ def _head(record: RunRecord) -> list[str]:
         description,
         f'<p class="dim">{escape(fabric.name)}: {fabric.planes} planes x {fabric.t0_per_plane} T0 '
         f"x {fabric.t1_per_plane} T1, {fabric.host_count} hosts; base RTT "
-        f"{time_text(fabric.base_rtt_ns)}; seed {record.seed}</p>",
+        f"{time_text(fabric.base_rtt_ns)}; {_where(record)}; seed {record.seed}</p>",
         verdict,
+        *_notes(record),
         f'<div class="tiles">{shown}</div>',
     ]
+
+
+def _where(record: RunRecord) -> str:
+    return f"{record.clock} time" + (f" on {escape(record.target)}" if record.target else "")
+
+
+def _notes(record: RunRecord) -> list[str]:
+    """What of the scenario did not happen as it says."""
+    if not record.notes:
+        return []
+    lines = "".join(f"<li>{escape(note)}</li>" for note in record.notes)
+    return [f'<p class="dim">What is different here:</p><ul class="notes dim">{lines}</ul>']
 
 
 def _key(items: Iterable[tuple[str, str]]) -> str:
@@ -131,7 +152,73 @@ def _evs(record: RunRecord) -> list[str]:
         f'<p class="dim">Times that EVs were not GOOD, by source, destination and T1.{rest}</p>',
         key,
         charts.ev_timeline(record),
+        *_suspicions(record),
         _table(["change", "count"], rows, {0}),
+    ]
+
+
+def _suspicions(record: RunRecord) -> list[str]:
+    if not record.suspicions:
+        return []
+    rows = [
+        [time_text(each.at_ns), str(each.paths_out), one_of(each.elements)]
+        for each in record.suspicions[:_MAX_SUSPICIONS]
+    ]
+    more = len(record.suspicions) - len(rows)
+    rest = f" {more} later times are left out." if more > 0 else ""
+    return [
+        '<p class="dim">What paths out of use had in common that no path in use had: as far as '
+        f"endpoints can tell, one of these is bad.{rest}</p>",
+        _table(["at", "paths out", "one of"], rows, {2}, wrapped={2}),
+    ]
+
+
+def _completions(record: RunRecord) -> list[str]:
+    if not record.flows:
+        return []
+    more = len(record.flows) - charts.MAX_BARS
+    rest = f" {more} more flows are not drawn." if more > 0 else ""
+    return [
+        f'<p class="dim">From start to completion.{rest}</p>',
+        charts.completions(record),
+    ]
+
+
+def _tables(record: RunRecord) -> list[str]:
+    """Digests of what switches held; nothing in virtual time."""
+    if not record.tables:
+        return []
+    changed = sum(each.before != each.after for each in record.tables)
+    said = (
+        f'<p class="bad">{changed} of {len(record.tables)} switches hold other entries than '
+        "before the traffic.</p>"
+        if changed
+        else f'<p><span class="good">✓</span> All {len(record.tables)} switches hold the same '
+        "entries as before the traffic, by digest: static means static.</p>"
+    )
+    rows = [
+        [
+            each.switch,
+            each.before[:_DIGEST_DIGITS],
+            each.after[:_DIGEST_DIGITS],
+            "same" if each.before == each.after else _CHANGED,
+        ]
+        for each in record.tables
+    ]
+    table = _table(["switch", "before", "after", ""], rows, {0, 1, 2, 3}, bad={_CHANGED})
+    return ["<h2>Tables</h2>", said, f"<details><summary>Digests</summary>{table}</details>"]
+
+
+def _cpu(record: RunRecord) -> list[str]:
+    if not record.cpu_s:
+        return []
+    total = sum(record.cpu_s.values())
+    packets = sum(flow.packets for flow in record.flows)
+    each = f", {1e6 * total / packets:.0f} µs for each data packet" if packets else ""
+    return [
+        "<h2>CPU by process</h2>",
+        f'<p class="dim">{total:.1f} s in all{each}.</p>',
+        charts.cpu_bars(record),
     ]
 
 

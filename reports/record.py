@@ -145,6 +145,16 @@ class SeriesRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspicionRecord:
+    """At `at_ns` so many paths were out of use, and one of `elements` (links and switches by name)
+    explains it: no path in use crosses them. Empty: nothing explains it."""
+
+    at_ns: int
+    elements: list[str]
+    paths_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class TableRecord:
     """Digest of all table entries of a switch, before and after the traffic. Static means static:
     they are the same."""
@@ -160,7 +170,8 @@ class RunRecord:
 
     `clock`: virtual or real. `failures`: what does not hold, a line each; empty: all as expected.
     `totals`: further numbers of the whole run, by name. `ev_changes`: how many there were, by what
-    changed; `ev_changes_omitted`: how many of them `ev_spans` knows nothing about. Of real time
+    changed; `ev_changes_omitted`: how many of them `ev_spans` knows nothing about; `suspicions`:
+    what they point to, each time that paths were out of use. Of real time
     only: `target`, the switches (softswitch or bmv2); `notes`, what of the scenario did not happen
     as it says; `tables`; `cpu_s`, seconds of CPU by process.
     """
@@ -180,6 +191,7 @@ class RunRecord:
     ev_spans: list[EvSpan]
     ev_changes: dict[str, int] = field(default_factory=dict)
     ev_changes_omitted: int = 0
+    suspicions: list[SuspicionRecord] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
     target: str | None = None
     notes: list[str] = field(default_factory=list)

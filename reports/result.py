@@ -30,8 +30,9 @@ class FaultEffect:
     through it; None: none was sent. `packets_sent`: how many, retransmissions among them;
     `packets_after`: how many after its end.
     `full_rate_ns`: from its beginning until all flows together were at 95 % of the rate before it,
-    for good; 0: they never fell below; None: they did not get there while the fault held, or
-    nothing was sent before it. `recovery_ns`: the same from its end on. `first_out_ns`,
+    and stayed there for 16 samples; 0: they never fell below; None: they did not get there while
+    the fault held, or nothing was sent before it. `recovery_ns`: the same from its end on. Both
+    only as long as the same flows and collectives run. `first_out_ns`,
     `last_out_ns`: from its beginning until the first EV through it was out of the active set, and
     until the last was for the first time; `evs_out`: how many of them were.
     """
@@ -145,6 +146,22 @@ class CollectiveResult:
         return self.bus_bps / (self.line_rate_bps * payload_share)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseTotals:
+    """Priority-based flow control of a whole run.
+
+    `pauses` counts those that switches asked for; `frames` all pause frames sent, renewals and
+    releases among them. Times are of all ports of a kind together. `peak_buffer_bytes` is the most
+    that was ever charged to one ingress port.
+    """
+
+    pauses: int
+    frames: int
+    hosts_paused_ns: int
+    switches_paused_ns: int
+    peak_buffer_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class TableDigest:
     """Digest of all table entries of a switch at the start and at the end of a run's traffic."""
@@ -157,6 +174,8 @@ class TableDigest:
 @dataclass(slots=True)
 class RunResult:
     """A whole run. Frames are counted at NICs: sent + duplicated = received + lost + in flight.
+
+    `pauses` is None without flow control; with it, pause frames are among those sent and received.
 
     `clock`: virtual or real. Of real time only: `target`, the switches; `tables`, digests of what
     they held; `cpu_by_process`, seconds of CPU; `notes`, what of the scenario did not happen as
@@ -200,6 +219,7 @@ class RunResult:
     notes: list[str] = field(default_factory=list)
     tables: list[TableDigest] = field(default_factory=list)
     cpu_by_process: dict[str, float] = field(default_factory=dict)
+    pauses: PauseTotals | None = None
 
     @property
     def total(self) -> dict[str, int]:

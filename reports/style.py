@@ -41,9 +41,11 @@ th, td { padding: 3px 7px; text-align: right; border-bottom: 1px solid var(--lin
   white-space: nowrap; }
 th.t, td.t { text-align: left; } td.w { white-space: normal; min-width: 150px; }
 td.bad { color: var(--bad); }
-svg { display: block; width: 100%; height: auto; }
+.chart { overflow-x: auto; }
+svg { display: block; width: 100%; min-width: 760px; height: auto; }
 svg text { fill: var(--fg); font-size: 11px; } svg text.dim { fill: var(--dim); }
 svg text.s { font-size: 9px; } svg text.m { text-anchor: middle; } svg text.e { text-anchor: end; }
+svg text.on { fill: var(--node); font-weight: 600; }
 svg text.f { fill: var(--bad); font-weight: 600; }
 .grid { stroke: var(--line); stroke-width: 1; } .panel { fill: var(--panel); }
 .band { fill: var(--band); } .hover { fill: transparent; }
@@ -56,7 +58,10 @@ svg text.f { fill: var(--bad); font-weight: 600; }
 .link.faulted { stroke: var(--bad); stroke-dasharray: 4 3; }
 .cross { stroke: var(--bad); stroke-width: 2.2; }
 .ASSUMED_BAD { fill: var(--bad); } .DENIED { fill: var(--c4); } .SKIP { fill: var(--c1); }
-.other { fill: var(--c7); }
+.other { fill: var(--c7); } rect.bad { fill: var(--bad); }
+.notes { margin: 4px 0; padding-left: 20px; } span.good { color: var(--good); }
+p.bad { color: var(--bad); } .wide + .wide, .chart + .wide { margin-top: 14px; }
+code { font: 12px ui-monospace, "DejaVu Sans Mono", monospace; }
 .key { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--dim);
   margin: 2px 0 6px; }
 .key i { display: inline-block; width: 14px; height: 10px; margin-right: 5px; border-radius: 2px; }

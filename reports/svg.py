@@ -51,10 +51,13 @@ def polygon(pairs: Iterable[tuple[float, float]], classes: str, title: str = "")
 
 
 def svg(width: float, height: float, parts: Iterable[str], label: str) -> str:
-    """A picture, as wide as the page; `label` says what it is to who cannot see it."""
+    """A picture, as wide as the page, or scrolled where the page is narrow.
+
+    `label` says what it is to who cannot see it.
+    """
     return (
-        f'<svg viewBox="0 0 {number(width)} {number(height)}" role="img" '
-        f'aria-label="{escape(label)}">\n' + "\n".join(parts) + "\n</svg>"
+        f'<div class="chart"><svg viewBox="0 0 {number(width)} {number(height)}" role="img" '
+        f'aria-label="{escape(label)}">\n' + "\n".join(parts) + "\n</svg></div>"
     )
 
 

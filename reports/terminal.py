@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.text import Text
 
+from reports.lines import Out
 from reports.result import FlowResult, RunResult
+from reports.suspects import one_of, suspicions
 from reports.text import NONE, rate_text, time_text
 from reports.verdict import goodput_share, total_share
 from topologies.model import Fabric
@@ -17,13 +18,15 @@ from topologies.units import size_text
 
 #: Rows of a table; what is more is summed up
 MAX_ROWS = 16
-#: In front of what did not fit on a line
-_HANGING = "    "
+#: Of a digest, enough to see that two are the same
+_DIGEST_DIGITS = 16
 
 
-def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
-    """Everything that a user wants to see first."""
-    out = _Out(console)
+def print_result(
+    console: Console, fabric: Fabric, result: RunResult, files: Sequence[Path] = ()
+) -> None:
+    """Everything that a user wants to see first; `files` are where there is more."""
+    out = Out(console)
     out.prose(f"[bold]{escape(result.scenario)}[/]  {escape(result.description)}")
     out.prose(
         f"  fabric {fabric.name}: {fabric.planes} planes x {fabric.t0_per_plane} T0 x "
@@ -37,14 +40,15 @@ def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
     _planes(out, result)
     _frames(out, result)
     _transitions(out, result)
+    _suspicions(out, fabric, result)
     _faults(out, result)
-    packets = result.total["packets"]
-    per_packet = f", {result.cpu_s / packets * 1e6:.0f} µs of CPU per packet" if packets else ""
+    _tables(out, result)
     out.line()
-    out.prose(
-        f"  {time_text(result.now_ns)} of virtual time, {result.events} events in "
-        f"{result.wall_s:.1f} s{per_packet}"
-    )
+    _cost(out, result)
+    for note in result.notes:
+        out.prose(f"  [yellow]note[/]: {escape(note)}")
+    for path in files:
+        out.line(f"  {escape(str(path))}")
     if result.failures:
         out.line()
         for failure in result.failures:
@@ -53,76 +57,7 @@ def print_result(console: Console, fabric: Fabric, result: RunResult) -> None:
         out.line("[green]✓[/] every byte is where it belongs; everything expected holds")
 
 
-class _Out:
-    """Lines and tables, within the width of the console where there is one to keep to."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def line(self, text: str = "") -> None:
-        """A line as it is, however long."""
-        self._console.print(text, highlight=False, soft_wrap=True)
-
-    def prose(self, text: str) -> None:
-        """A line that goes on in further ones, indented, where the console is too narrow."""
-        room = self._console.width
-        whole = Text.from_markup(text)
-        if whole.cell_len <= room:
-            self.line(text)
-            return
-        for index, part in enumerate(whole.wrap(self._console, max(room - len(_HANGING), 1))):
-            part.rstrip()
-            self.line((_HANGING if index else "") + part.markup)
-
-    def items(self, start: str, items: Iterable[str]) -> None:
-        """What starts a line, and items behind it, none of which is broken."""
-        line = start
-        for item in items:
-            longer = f"{line}  {item}"
-            if Text.from_markup(longer).cell_len > self._console.width and line.strip():
-                self.line(line)
-                longer = _HANGING + item
-            line = longer
-        self.line(line)
-
-    def table(self, title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
-        """A table; its first column is left-aligned.
-
-        Columns that do not fit stand in further tables below it, each with the first column again:
-        nothing is ever cut off.
-        """
-        widths = [
-            max(cell_len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)
-        ]
-        self.line()
-        self.line(f"[bold]{title}[/]")
-        for part in _parts(widths, self._console.width):
-            for number, row in enumerate((columns, *rows)):
-                cells = [_aligned(row[0], widths[0], left=True)]
-                cells += [_aligned(row[index], widths[index]) for index in part]
-                text = escape(" " + "  ".join(cells).rstrip())
-                self.line(text if number else f"[dim]{text}[/]")
-
-
-def _aligned(text: str, width: int, *, left: bool = False) -> str:
-    space = " " * (width - cell_len(text))
-    return text + space if left else space + text
-
-
-def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Columns behind the first one, so shared out that each table fits; one at least in each."""
-    parts: list[list[int]] = []
-    used = room
-    for index, width in enumerate(widths[1:], start=1):
-        if not parts or used + 2 + width > room:
-            parts.append([])
-            used = 1 + widths[0]
-        parts[-1].append(index)
-        used += 2 + width
-    return parts
-
-
-def _flows(out: _Out, result: RunResult) -> None:
+def _flows(out: Out, result: RunResult) -> None:
     flows = result.flows
     rows = [_flow_row(flow, result) for flow in flows[:MAX_ROWS]]
     out.table(
@@ -159,7 +94,7 @@ def _flow_row(flow: FlowResult, result: RunResult) -> tuple[str, ...]:
     )
 
 
-def _collectives(out: _Out, result: RunResult) -> None:
+def _collectives(out: Out, result: RunResult) -> None:
     rows = []
     for each in result.collectives[:MAX_ROWS]:
         share = each.bus_share(result.payload_share)
@@ -193,7 +128,7 @@ def _collectives(out: _Out, result: RunResult) -> None:
         out.line(f"  … and {len(result.collectives) - MAX_ROWS} more (all of them: --json)")
 
 
-def _planes(out: _Out, result: RunResult) -> None:
+def _planes(out: Out, result: RunResult) -> None:
     total = sum(result.plane_bytes)
     if not total:
         return
@@ -202,7 +137,7 @@ def _planes(out: _Out, result: RunResult) -> None:
     out.items("  [bold]planes[/], percent of data sent:", shares)
 
 
-def _frames(out: _Out, result: RunResult) -> None:
+def _frames(out: Out, result: RunResult) -> None:
     lost = sum(result.lost.values())
     duplicated = f" + {result.duplicated} duplicated" if result.duplicated else ""
     out.prose(
@@ -214,15 +149,74 @@ def _frames(out: _Out, result: RunResult) -> None:
         out.line(f"    lost: {count} {escape(cause)}")
     for reason, count in result.nic_drops.items():
         out.line(f"    dropped by NICs: {count} {escape(reason)}")
+    pauses = result.pauses
+    if pauses is not None:
+        out.prose(
+            f"    pauses: {pauses.pauses} asked for, {pauses.frames} pause frames; "
+            f"NIC ports paused {time_text(pauses.hosts_paused_ns)}, "
+            f"switch ports {time_text(pauses.switches_paused_ns)} together; at most "
+            f"{size_text(pauses.peak_buffer_bytes)} held for one port"
+        )
     for kind, count in result.nic_events.items():
         out.line(f"    events of NICs: {count} {escape(kind)}")
 
 
-def _transitions(out: _Out, result: RunResult) -> None:
+def _transitions(out: Out, result: RunResult) -> None:
     if not result.transition_counts:
         return
     ordered = sorted(result.transition_counts.items(), key=lambda item: -item[1])
     out.table("EV transitions", ("", "count"), [(change, str(count)) for change, count in ordered])
+
+
+def _tables(out: Out, result: RunResult) -> None:
+    if not result.tables:
+        return
+    rows = [
+        (
+            each.switch,
+            each.before[:_DIGEST_DIGITS],
+            each.after[:_DIGEST_DIGITS],
+            "same" if each.before == each.after else "DIFFERENT",
+        )
+        for each in result.tables[:MAX_ROWS]
+    ]
+    out.table("table entries, by digest", ("", "before", "after", ""), rows)
+    left = result.tables[MAX_ROWS:]
+    if left:
+        same = sum(each.before == each.after for each in left)
+        out.line(f"  … and {len(left)} more switches, {same} of them the same before and after")
+
+
+def _cost(out: Out, result: RunResult) -> None:
+    packets = result.total["packets"]
+    per_packet = f", {result.cpu_s / packets * 1e6:.0f} µs of CPU per packet" if packets else ""
+    if result.clock == "virtual":
+        out.prose(
+            f"  {time_text(result.now_ns)} of virtual time, {result.events} events in "
+            f"{result.wall_s:.1f} s{per_packet}"
+        )
+        return
+    out.prose(
+        f"  {time_text(result.now_ns)} of real time on {result.target}, {result.cpu_s:.1f} s of "
+        f"CPU in all{per_packet}"
+    )
+    if result.cpu_by_process:
+        used = [f"{name} {seconds:.1f}" for name, seconds in result.cpu_by_process.items()]
+        out.items("  [bold]CPU[/], seconds by process:", used)
+
+
+def _suspicions(out: Out, fabric: Fabric, result: RunResult) -> None:
+    """What EVs out of use have in common, as far as endpoints can tell."""
+    found = suspicions(fabric, result)
+    if not found:
+        return
+    out.line()
+    out.line("[bold]what paths out of use have in common[/]")
+    for each in found[:MAX_ROWS]:
+        paths = "1 path" if each.paths_out == 1 else f"{each.paths_out} paths"
+        out.prose(f"  at {time_text(each.at_ns)}, {paths}: {one_of(each.elements)}")
+    if len(found) > MAX_ROWS:
+        out.line(f"  … and {len(found) - MAX_ROWS} more")
 
 
 def _full(after_ns: int | None, rate_bps: float | None) -> str:
@@ -231,13 +225,13 @@ def _full(after_ns: int | None, rate_bps: float | None) -> str:
     return "no dip" if after_ns == 0 else time_text(after_ns)
 
 
-def _faults(out: _Out, result: RunResult) -> None:
+def _faults(out: Out, result: RunResult) -> None:
     if not result.faults:
         return
     rows = []
     for fault in result.faults[:MAX_ROWS]:
         if not fault.begun:
-            rows.append((f"{fault.name} (never began)", *(NONE,) * 10))
+            rows.append((f"{fault.name} (never began)", *(NONE,) * 11))
             continue
         last = "none sent" if fault.last_packet_ns is None else time_text(fault.last_packet_ns)
         end = NONE if fault.end_ns is None else time_text(fault.end_ns)
@@ -250,6 +244,7 @@ def _faults(out: _Out, result: RunResult) -> None:
                 str(fault.packets_sent),
                 last,
                 str(fault.evs_out),
+                time_text(fault.first_out_ns),
                 time_text(fault.last_out_ns),
                 rate_text(fault.lowest_rate_bps),
                 _full(fault.full_rate_ns, fault.lowest_rate_bps),
@@ -266,6 +261,7 @@ def _faults(out: _Out, result: RunResult) -> None:
             "into it",
             "last at",
             "EVs out",
+            "first out",
             "out by",
             "lowest",
             "full after",

@@ -37,6 +37,9 @@ def _always(result: RunResult) -> Iterator[str]:
     for collective in result.collectives:
         if collective.wrong_elements:
             yield f"{collective.name}: {collective.wrong_elements} elements are wrong"
+    for table in result.tables:
+        if table.before != table.after:
+            yield f"{table.switch}: its tables are not what they were before the traffic"
     if result.unaccounted:
         yield f"{result.unaccounted} frames are unaccounted for"
 

@@ -1,5 +1,12 @@
-"""`python -m sim`."""
+"""`python -m sim` is `mrc-sim`."""
 
-from sim.cli import main
+from commandline.launch import launch
 
-main()
+
+def main() -> None:
+    """Entry point."""
+    launch("sim.cli:main")
+
+
+if __name__ == "__main__":
+    main()

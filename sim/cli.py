@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from commandline.program import USAGE, run_command
 from host.endpoint_settings import SettingsError
 from reports.page import page
 from reports.record import RunRecord
@@ -38,31 +39,7 @@ _PIPE_WIDTH = 130
 
 def main() -> NoReturn:
     """Entry point. Exit codes: 0 all as expected, 1 not so, 2 wrong usage, 130 interrupted."""
-    try:
-        cli(standalone_mode=False, prog_name=PROGRAM)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo(f"{PROGRAM}: interrupted", err=True)
-        sys.exit(130)
-    except DocumentError as error:
-        for problem in error.problems:
-            click.echo(f"{PROGRAM}: {problem}", err=True)
-        sys.exit(2)
-    except OSError as error:
-        # Files are dealt with where they are written; left are the standard streams
-        _give_up_stdout()
-        _fail(f"the output cannot be written: {error.strerror}")
-    sys.exit(0)
-
-
-def _give_up_stdout() -> None:
-    """Nothing more goes there: or else Python would complain of it once more at its end."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(run_command(cli, PROGRAM, {DocumentError: USAGE}))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -189,7 +166,7 @@ def _run(
     try:
         simulation = Simulation(scenario, pcap=pcap, along_time=along_time)
     except SettingsError as error:
-        click.echo(f"{PROGRAM}: {scenario.name}: {error}", err=True)
+        click.echo(f"{PROGRAM}: {scenario.endpoint.located(str(error))}", err=True)
         sys.exit(2)
     except OSError as error:
         _fail(f"{pcap}: cannot be written: {error.strerror}")

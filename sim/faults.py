@@ -84,6 +84,7 @@ class _LinksDown(ActiveFault):
             network.node(end.node).set_port_up(end.port, up, now_ns)
         for wire in network.wires[link.name]:
             self.lost += wire.set_up(up)
+        network.changed()
 
     def settle(self) -> None:
         if self.begun and not self.over:
@@ -135,12 +136,14 @@ class _Dead(ActiveFault):
         self._before = self._swallowed()
         for name in self._switches:
             self.network.switches[name].set_alive(False, now_ns)
+        self.network.changed()
 
     def end(self, now_ns: int) -> None:
         self.settle()
         super().end(now_ns)
         for name in self._switches:
             self.network.switches[name].set_alive(True, now_ns)
+        self.network.changed()
 
     def settle(self) -> None:
         if self.begun and not self.over:

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import Any, Final
 
+from host.adapter import ChannelAdapter
 from host.config import NicConfig
 from host.nic import Nic
 from host.profiles import Profiles
+from host.roce import RoceConfig, RoceNic
 from sim.loop import EventLoop
+from sim.pfc import PauseReceiver
 from sim.seeds import seed_of
 from sim.wire import Wire
 from topologies.addressing import Path
@@ -25,7 +28,9 @@ _CARRIER: Final = slice(38, 54)
 _OPCODE: Final = 102
 #: ... and without one: flow label, destination address, UDP source port, BTH opcode
 _PLAIN_OPCODE: Final = 62
+#: MRC's opcodes of writes, and without their upper bits those of RC
 _FIRST_WRITE, _LAST_WRITE = 0xC6, 0xCB
+_RC_FIRST_WRITE, _RC_LAST_WRITE = 0x06, 0x0B
 
 #: Calls of `Nic.transmit` at one time before time is taken to stand still
 _MAX_TRANSMITS: Final = 100_000
@@ -55,6 +60,7 @@ class HostNode:
         sent: data frames sent, by path: the outer destination address, or flow label, address and
             UDP source port of frames without an outer header.
         plane_bytes: bytes of data frames sent, by port.
+        pause_receiver: flow control; None without it.
     """
 
     def __init__(
@@ -66,6 +72,7 @@ class HostNode:
         *,
         rack: RackConfig | None = None,
         profiles: Profiles | None = None,
+        roce: RoceConfig | None = None,
         changes: dict[str, Any] | None = None,
     ) -> None:
         self.name = host.name
@@ -73,7 +80,12 @@ class HostNode:
         text = json.dumps(host_json(host_config(fabric, host, rack)))
         config = NicConfig.from_host_json(text, **(changes or {}))
         self.config = config
-        self.nic = Nic(config, seed=seed_of(run_seed, f"host {host.name}"), profiles=profiles)
+        seed = seed_of(run_seed, f"host {host.name}")
+        self.nic: ChannelAdapter[Any]
+        if roce is None:
+            self.nic = Nic(config, seed=seed, profiles=profiles)
+        else:
+            self.nic = RoceNic(config, seed=seed, roce=roce)
         self.wires: list[Wire] = []
         self.sent: dict[bytes, Tally] = {}
         self.plane_bytes = [0] * len(config.ports)
@@ -88,6 +100,10 @@ class HostNode:
         self._scheduled: set[int] = set()
         self._touched = False
         self._down = [0] * len(config.ports)
+        self.pause_receiver: PauseReceiver | None = None
+        if fabric.pfc is not None:
+            rates = {port: rate for port, rate in enumerate(self.rates_bps) if rate is not None}
+            self.pause_receiver = PauseReceiver(self, loop, rates)
 
     # --- frames ---
 
@@ -152,7 +168,10 @@ class HostNode:
                 tally.size_bytes += size
                 tally.last_ns = now_ns
                 self.plane_bytes[port] += size
-        elif _FIRST_WRITE <= frame[_PLAIN_OPCODE] <= _LAST_WRITE:
+        elif (
+            _FIRST_WRITE <= frame[_PLAIN_OPCODE] <= _LAST_WRITE
+            or _RC_FIRST_WRITE <= frame[_PLAIN_OPCODE] <= _RC_LAST_WRITE
+        ):
             self.plane_bytes[port] += size
         durations = self._durations[port]
         duration_ns = durations.get(size)
@@ -166,11 +185,18 @@ class HostNode:
             return 0
         return -(-(size_bytes + WIRE_OVERHEAD_BYTES) * 8 * 10**9 // rate_bps)
 
+    def set_port_paused(self, port: int, paused: bool, now_ns: int) -> None:
+        """The switch at a port asks for no data, or for data again."""
+        self.nic.set_port_paused(port, paused, now_ns)
+        self.touch()
+
     # --- faults ---
 
     def set_port_up(self, port: int, up: bool, now_ns: int) -> None:
         """The link at a port came up or went down; it is up when no fault holds it down."""
         self._down[port] += -1 if up else 1
+        if self._down[port] and self.pause_receiver is not None:
+            self.pause_receiver.release(port, now_ns)
         self.nic.set_port_up(port, not self._down[port], now_ns)
         self.touch()
 
@@ -179,4 +205,6 @@ class HostNode:
         self.nic.set_port_rate(port, rate_bps, now_ns)
         self.rates_bps[port] = rate_bps
         self._durations[port].clear()
+        if self.pause_receiver is not None:
+            self.pause_receiver.set_rate(port, rate_bps)
         self.touch()

@@ -21,8 +21,8 @@ from topologies.fault_scope import scope_of
 
 #: Samples of a run; at so many the interval doubles, so that long runs need no more memory
 MAX_SAMPLES: Final = 4096
-#: So long after a fault is over, EVs may still be found out that met it
-_GRACE_NS: Final = 100_000
+#: So many local ACK timeouts after a fault is over, EVs may still be found out that met it
+_GRACE_TIMEOUTS: Final = 3
 
 #: What delivers payload, and is measured
 Traffic: TypeAlias = RunningFlow | RunningCollective
@@ -88,9 +88,9 @@ class RateMeter:
 
 
 class FaultWatch:
-    """Follows one fault through the run."""
+    """Follows one fault through the run. `timeout_ns`: the endpoints' local ACK timeout."""
 
-    def __init__(self, active: ActiveFault, network: Network) -> None:
+    def __init__(self, active: ActiveFault, network: Network, timeout_ns: int) -> None:
         self.active = active
         self.network = network
         fault = active.fault
@@ -102,6 +102,7 @@ class FaultWatch:
             end_ns=fault.end_ns,
             begun=False,
         )
+        self._grace_ns = _GRACE_TIMEOUTS * timeout_ns
         self._frames_before: dict[tuple[str, bytes], int] = {}
 
     def begin(self, now_ns: int) -> None:
@@ -145,7 +146,7 @@ class FaultWatch:
         """Whether an EV changed while the fault held, and its path crosses it."""
         effect = self.effect
         if transition.now_ns < effect.at_ns or (
-            effect.end_ns is not None and transition.now_ns > effect.end_ns + _GRACE_NS
+            effect.end_ns is not None and transition.now_ns > effect.end_ns + self._grace_ns
         ):
             return False
         fabric = self.network.fabric

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from host.profiles import Profiles
+from host.roce import RoceConfig
+from reports.result import PauseTotals
 from sim.capture import Capture
 from sim.host_node import HostNode
 from sim.loop import EventLoop
@@ -27,6 +29,7 @@ class Network:
         loop: its clock.
         seed: of everything random in it.
         profiles: policies of all NICs, None: the NIC's own default.
+        roce: NICs are RoCE's, and so set; None: they are MRC's.
         nic_changes: fields of `host.config.NicConfig` that differ from the host's configuration.
         capture: where every port writes what it sees.
 
@@ -42,6 +45,7 @@ class Network:
         *,
         seed: int = 0,
         profiles: Profiles | None = None,
+        roce: RoceConfig | None = None,
         nic_changes: Mapping[str, Any] | None = None,
         capture: Capture | None = None,
     ) -> None:
@@ -57,6 +61,7 @@ class Network:
                 seed,
                 rack=racks[host.id.t0],
                 profiles=profiles,
+                roce=roce,
                 changes=dict(nic_changes or {}),
             )
             for host in fabric.hosts()
@@ -73,6 +78,13 @@ class Network:
             up = self._wire(link, link.lower, link.upper, capture)
             down = self._wire(link, link.upper, link.lower, capture)
             self.wires[link.name] = (up, down)
+        #: Called when links or switches went down or came up
+        self.on_change: list[Callable[[], None]] = []
+
+    def changed(self) -> None:
+        """Links or switches went down or came up."""
+        for tell in self.on_change:
+            tell()
 
     def node(self, name: str) -> Node:
         """A switch or a host."""
@@ -82,13 +94,10 @@ class Network:
         self, link: Link, sender: LinkEnd, receiver: LinkEnd, capture: Capture | None
     ) -> Wire:
         name = f"{link.name} from {sender.node}"
-        wire = Wire(
-            name,
-            self.loop,
-            link.delay_ns,
-            self.node(receiver.node).arrive,
-            receiver.port,
-        )
+        node = self.node(receiver.node)
+        # Flow control stands between wire and node
+        arrive = node.arrive if node.pause_receiver is None else node.pause_receiver.arrive
+        wire = Wire(name, self.loop, link.delay_ns, arrive, receiver.port)
         if capture is not None:
             wire.capture(capture, port_name(sender), port_name(receiver))
         self.node(sender.node).wires[sender.port] = wire
@@ -96,8 +105,29 @@ class Network:
 
     # --- books ---
 
+    def pauses(self) -> PauseTotals | None:
+        """Flow control so far; None without it."""
+        if self.fabric.pfc is None:
+            return None
+        now_ns = self.loop.now_ns
+        hosts = [each.pause_receiver for each in self.hosts.values()]
+        switches = list(self.switches.values())
+        return PauseTotals(
+            pauses=sum(each.pause_sender.pauses for each in switches if each.pause_sender),
+            frames=sum(each.switch.mac_sent for each in switches),
+            hosts_paused_ns=sum(each.total_paused_ns(now_ns) for each in hosts if each),
+            switches_paused_ns=sum(
+                each.pause_receiver.total_paused_ns(now_ns)
+                for each in switches
+                if each.pause_receiver
+            ),
+            peak_buffer_bytes=max(
+                (buffer.peak_bytes for each in switches for buffer in each.buffers), default=0
+            ),
+        )
+
     def account(self) -> Account:
-        """Where every frame is that a NIC ever sent."""
+        """Where every frame is that a NIC ever sent, and every pause frame."""
         lost: Counter[str] = Counter()
         duplicated = 0
         corrupted = 0
@@ -110,11 +140,14 @@ class Network:
         for switch in self.switches.values():
             lost.update(switch.losses())
             queued += switch.switch.stats().queued
+        nodes: list[Node] = [*self.hosts.values(), *self.switches.values()]
+        obeyed = sum(each.pause_receiver.frames for each in nodes if each.pause_receiver)
+        pauses_sent = sum(switch.switch.mac_sent for switch in self.switches.values())
         arrivals = {wire.receive for pair in self.wires.values() for wire in pair}
         return Account(
-            sent=sum(host.sent_frames for host in self.hosts.values()),
+            sent=sum(host.sent_frames for host in self.hosts.values()) + pauses_sent,
             duplicated=duplicated,
-            received=sum(host.received_frames for host in self.hosts.values()),
+            received=sum(host.received_frames for host in self.hosts.values()) + obeyed,
             lost=dict(sorted((+lost).items())),
             in_flight=queued + sum(event[2] in arrivals for event in self.loop.heap),
             trimmed=sum(switch.count(TRIMMED) for switch in self.switches.values()),
@@ -127,7 +160,8 @@ class Network:
 class Account:
     """Frames of a whole run: sent + duplicated = received + lost + in flight.
 
-    `lost` by cause. `trimmed` and `marked` are packets that switches trimmed or set CE in.
+    Pause frames are among those sent and received. `lost` by cause. `trimmed` and `marked` are
+    packets that switches trimmed or set CE in.
     """
 
     sent: int

@@ -10,20 +10,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from host.config import TIMEOUT_UNIT_NS
 from host.endpoint_settings import SettingsError
 from host.nic import QpEvEvent
 from host.paths.base import EvEvent
-from reports.rates import look_at_rates
+from reports.rates import look_at_rates, traffic_changes_ns
 from reports.result import CollectiveResult, EvTransition, FlowResult, RunResult, jain_index
 from sim.capture import Capture
 from sim.collective import RunningCollective
-from sim.endpoints import make_profiles, nic_changes
+from sim.endpoints import ROCE, make_profiles, make_roce, nic_changes
 from sim.fabric_meter import FabricMeter
 from sim.faults import activate
 from sim.host_node import HostNode
 from sim.loop import EventLoop
 from sim.measure import FaultWatch, RateMeter, Traffic
 from sim.network import Network
+from sim.routing import Routing
 from sim.traffic import RunningFlow
 from topologies.scenario import Scenario
 from topologies.timing import base_rtt_ns, line_rate_bps, payload_share
@@ -58,14 +60,19 @@ class Simulation:
         self.scenario = scenario
         self.loop = EventLoop()
         self.capture = None if pcap is None else Capture(pcap)
+        changes = nic_changes(scenario)
         self.network = Network(
             scenario.fabric,
             self.loop,
             seed=scenario.seed,
             profiles=make_profiles(scenario),
-            nic_changes=nic_changes(scenario),
+            roce=make_roce(scenario),
+            nic_changes=changes,
             capture=self.capture,
         )
+        if scenario.convergence_ns is not None:
+            routing = Routing(self.network, scenario.convergence_ns)
+            self.network.on_change.append(routing.changed)
         try:
             self.flows = [RunningFlow(flow, self.network, self.loop.at) for flow in scenario.flows]
             self.collectives = [
@@ -83,8 +90,10 @@ class Simulation:
             scenario.interval_ns,
             FabricMeter(self.network) if along_time else None,
         )
+        timeout_ns = TIMEOUT_UNIT_NS << changes["qp"].timeout
         self.watches = [
-            FaultWatch(activate(fault, self.network), self.network) for fault in scenario.faults
+            FaultWatch(activate(fault, self.network), self.network, timeout_ns)
+            for fault in scenario.faults
         ]
         for watch in self.watches:
             fault = watch.active.fault
@@ -121,13 +130,16 @@ class Simulation:
             raise
         self._collect_events()
         self.transitions.sort(key=lambda each: each.now_ns)
-        rates = self.meter.rates_bps(self._done_ns is not None)
         for watch in self.watches:
             watch.finish(self.transitions)
-            look_at_rates(watch.effect, rates, self.meter.interval_ns)
         if self.capture is not None:
             self.capture.close()
-        return self._result(time.process_time() - cpu, time.perf_counter() - wall)
+        result = self._result(time.process_time() - cpu, time.perf_counter() - wall)
+        rates = self.meter.rates_bps(self._done_ns is not None)
+        changes_ns = traffic_changes_ns([*result.flows, *result.collectives])
+        for effect in result.faults:
+            look_at_rates(effect, rates, result.interval_ns, changes_ns)
+        return result
 
     def _run_to_end(self, progress: Progress | None) -> None:
         totals = [each.total_bytes() for each in self.traffic]
@@ -243,13 +255,14 @@ class Simulation:
             nic_events=dict(sorted(self.nic_events.items())),
             faults=[watch.effect for watch in self.watches],
             base_rtt_ns=base_rtt_ns(fabric, fabric.host(source), fabric.host(destination)),
-            payload_share=payload_share(fabric),
+            payload_share=payload_share(fabric, roce=scenario.endpoint.transport == ROCE),
             interval_ns=self.meter.interval_ns,
             delivered_bytes=self.meter.delivered(),
             events=self.loop.events,
             build_s=self.build_s,
             cpu_s=cpu_s,
             wall_s=wall_s,
+            pauses=network.pauses(),
         )
 
     def _flow_result(self, running: RunningFlow, samples: array[int]) -> FlowResult:

@@ -7,15 +7,18 @@ from heapq import heappush
 from typing import Final
 
 from sim.loop import EventLoop
+from sim.pfc import PauseReceiver, PauseSender
 from sim.seeds import seed_of
 from sim.tables import planned_pipeline
 from sim.wire import Wire
+from softswitch.ingress_buffer import IngressBuffer, Thresholds
 from softswitch.switch import INGRESS_DROP, PORT_DOWN, Switch
 from topologies.model import Fabric
 from topologies.model import Switch as SwitchPlace
 
 #: Classes of fabric.p4: data 0, control 1
 PRIORITY_QUEUES: Final = 2
+DATA_QUEUE: Final = 0
 SWITCH_DEAD: Final = "switch dead"
 SWITCH_REBOOT: Final = "switch reboot"
 
@@ -45,6 +48,8 @@ class SwitchNode:
         lost: frames lost for being dead or rebooted, by cause (those lost at ports that are down
             and those that the program dropped are in the switch's own counters).
         alive: False while the switch swallows what it gets.
+        boots: how often tables were installed afresh.
+        pause_sender, pause_receiver, buffers: flow control; None and empty without it.
     """
 
     def __init__(self, fabric: Fabric, place: SwitchPlace, loop: EventLoop, run_seed: int) -> None:
@@ -55,7 +60,7 @@ class SwitchNode:
         self._heap = loop.heap
         self._number = loop.number
         self._seed = seed_of(run_seed, f"switch {place.name}")
-        self._boots = 0
+        self.boots = 0
         self.switch = Switch(seed=self._seed, priority_queues=PRIORITY_QUEUES)
         self._install()
         self.wires: dict[int, Wire] = {}
@@ -71,11 +76,36 @@ class SwitchNode:
         #: Port → how many faults hold it down
         self._down: Counter[int] = Counter()
         self._past: Counter[str] = Counter()
+        self.pause_sender: PauseSender | None = None
+        self.pause_receiver: PauseReceiver | None = None
+        self.buffers: list[IngressBuffer] = []
+        if fabric.pfc is not None:
+            self._control_flow()
+
+    def _control_flow(self) -> None:
+        """Lossless data, by pauses of whoever sends here and by obedience to theirs."""
+        pfc = self.fabric.pfc
+        assert pfc is not None
+        ports = list(self.fabric.ports(self.place.id))
+        rates_bps = {port.number: port.rate_bps for port in ports if port.rate_bps is not None}
+        macs = {port.number: port.mac for port in ports}
+        self.pause_sender = PauseSender(self._send_mac, self._loop, macs, rates_bps)
+        self.pause_receiver = PauseReceiver(self, self._loop, rates_bps)
+        for port in ports:
+            headroom = self.fabric.pfc_headroom_bytes(port.rate_bps, port.delay_ns)
+            self.buffers.append(
+                self.switch.make_lossless(
+                    port.number,
+                    DATA_QUEUE,
+                    Thresholds(pfc.xoff_bytes, pfc.xon_bytes, headroom),
+                    self.pause_sender.on_stop,
+                )
+            )
 
     def _install(self) -> None:
         """Boot: fabric.p4 and its tables, fresh."""
-        seed = seed_of(self._seed, f"boot {self._boots}")
-        self._boots += 1
+        seed = seed_of(self._seed, f"boot {self.boots}")
+        self.boots += 1
         self.switch.install(planned_pipeline(self.fabric, self.name, seed=seed))
 
     # --- frames ---
@@ -112,18 +142,43 @@ class SwitchNode:
         self._touched = False
         self._wake(now_ns, None, None)
 
+    # --- flow control ---
+
+    def _send_mac(self, port: int, frame: bytes, now_ns: int) -> None:
+        """A pause frame leaves before everything else, unless nobody is there to send it."""
+        if not self.alive:
+            return
+        self.switch.send_mac(port, frame, now_ns)
+        # The traffic manager may be at work; look at its timers when everything has happened
+        if not self._touched:
+            self._touched = True
+            self._loop.touched.append(self)
+
+    def set_port_paused(self, port: int, paused: bool, now_ns: int) -> None:
+        """The peer at a port asks for no data, or for data again."""
+        self.switch.set_paused(port, DATA_QUEUE, paused, now_ns)
+        self._wake(now_ns, None, None)
+
     # --- faults ---
 
     def set_port_up(self, port: int, up: bool, now_ns: int) -> None:
         """The link at a port came up or went down; it is up when no fault holds it down."""
         self._down[port] += -1 if up else 1
-        self.switch.set_port_up(port, not self._down[port], now_ns)
+        is_up = not self._down[port]
+        if not is_up and self.pause_receiver is not None:
+            self.pause_receiver.release(port, now_ns)
+        self.switch.set_port_up(port, is_up, now_ns)
+        if is_up and self.pause_sender is not None:
+            self.pause_sender.link_up(port, now_ns)
         self.settle(now_ns)
 
     def set_port_rate(self, port: int, rate_bps: int | None, now_ns: int) -> None:
         """The link at a port has another rate from now on."""
         self.switch.set_port_rate(port, rate_bps, now_ns)
         self._may_be_unlimited = self._may_be_unlimited or rate_bps is None
+        if self.pause_sender is not None and self.pause_receiver is not None:
+            self.pause_sender.set_rate(port, rate_bps)
+            self.pause_receiver.set_rate(port, rate_bps)
         self.settle(now_ns)
 
     def set_alive(self, alive: bool, now_ns: int) -> int:
@@ -146,6 +201,9 @@ class SwitchNode:
         """Empty all queues onto nothing."""
         self.settle(now_ns)
         held = self.switch.stats().queued
+        if self.pause_receiver is not None:
+            for port in self.wires:
+                self.pause_receiver.release(port, now_ns)
         for port in self.wires:
             if not self._down[port]:
                 self.switch.set_port_up(port, False, now_ns)

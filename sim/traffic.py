@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from host.memory import MemoryRegion
 from host.memory_check import Pattern, Slots
-from host.qp.queue_pair import QueuePair
+from host.qp.base import AnyQueuePair
 from host.qp.work import CompletionQueue, WcStatus, WriteRequest
+from host.striping import message_parts
 from sim.host_node import HostNode
 from sim.network import Network
 from sim.seeds import random_of
@@ -20,17 +21,22 @@ MAX_MESSAGE_TIMES = 1000
 
 
 class _Channel:
-    """One queue pair of a flow: its messages, one after the other, `depth` at a time."""
+    """One queue pair of a flow: its messages, one after the other, `depth` at a time.
 
-    def __init__(self, running: RunningFlow, index: int) -> None:
+    Of a striped flow, bytes `start` to `end` of each message; then all channels count as one.
+    """
+
+    def __init__(self, running: RunningFlow, index: int, start: int, end: int) -> None:
         self.running = running
         flow = running.flow
         source, destination = running.source, running.destination
-        self.slots = Slots(flow.size_bytes, flow.depth)
+        self._start, self._end = start, end
+        self.size_bytes = end - start
+        self.slots = Slots(self.size_bytes, flow.depth)
         self.cq = source.nic.create_cq()
         self.recv_cq = destination.nic.create_cq()
-        self.qp: QueuePair = source.nic.create_qp(self.cq)
-        self.peer_qp: QueuePair = destination.nic.create_qp(
+        self.qp: AnyQueuePair = source.nic.create_qp(self.cq)
+        self.peer_qp: AnyQueuePair = destination.nic.create_qp(
             destination.nic.create_cq(), self.recv_cq, max_recv_wr=_RECEIVES
         )
         self.qp.connect(self.peer_qp.endpoint())
@@ -38,21 +44,32 @@ class _Channel:
         self.region: MemoryRegion = destination.nic.register_memory(self.slots.buffer)
         self.posted = 0
         self.completed = 0
+        self.succeeded = 0
         self.immediates = 0
         self.failed = False
-        self._first_number = index * flow.repeat
+        self._first_number = 0 if flow.stripe else index * flow.repeat
         if flow.immediate:
             for number in range(min(_RECEIVES, flow.depth * 2)):
                 self.peer_qp.post_recv(number)
             running.watch(destination, self.recv_cq, self._received)
 
     def _contents(self, number: int) -> memoryview:
-        return self.running.pattern.message(self._first_number + number)
+        return self.running.pattern.message(self._first_number + number)[self._start : self._end]
+
+    @property
+    def _together(self) -> list[_Channel]:
+        """The channels that share the messages."""
+        return self.running.channels if self.running.flow.stripe else [self]
+
+    @property
+    def _stopped(self) -> bool:
+        return any(channel.failed for channel in self._together)
 
     def post(self, now_ns: int) -> None:
         """Post as many messages as may be posted now."""
         flow = self.running.flow
-        while self.posted - self.completed < flow.depth and not self.failed:
+        completed = min(channel.completed for channel in self._together)
+        while self.posted - completed < flow.depth and not self._stopped:
             if flow.until_ns is None:
                 if self.posted >= flow.repeat:
                     return
@@ -75,7 +92,7 @@ class _Channel:
         flow = self.running.flow
         if self.completed < self.posted:
             return False
-        if self.failed:
+        if self._stopped:
             return True
         if flow.until_ns is not None:
             return now_ns >= flow.until_ns
@@ -96,12 +113,15 @@ class _Channel:
             slot = number % flow.depth
             running.wrong_bytes += self.slots.wrong_bytes(slot, self._contents(number))
             self.slots.clear(slot)
-            running.completed_bytes += flow.size_bytes
-            running.completed_messages += 1
+            self.succeeded += 1
+            running.completed_bytes += self.size_bytes
             running.last_completion_ns = now_ns
-            if len(running.message_ns) < MAX_MESSAGE_TIMES:
-                running.message_ns.append(now_ns)
-        self.post(now_ns)
+            if not flow.stripe or self.succeeded == min(
+                channel.succeeded for channel in running.channels
+            ):
+                running.message_completed(now_ns)
+        for channel in self._together:
+            channel.post(now_ns)
 
     def _received(self, now_ns: int) -> None:
         """WriteIMM at the destination: in order of posting, each once."""
@@ -111,7 +131,7 @@ class _Channel:
                 continue
             if completion.imm != self.immediates & 0xFFFFFFFF:
                 running.problems["immediates out of order"] += 1
-            if completion.byte_len != running.flow.size_bytes:
+            if completion.byte_len != self.size_bytes:
                 running.problems["immediates with a wrong length"] += 1
             self.immediates += 1
             self.peer_qp.post_recv(completion.wr_id)
@@ -144,12 +164,21 @@ class RunningFlow:
         self.problems: Counter[str] = Counter()
         self.on_done: Callable[[RunningFlow], None] | None = None
         self.is_done = False
-        self.channels = [_Channel(self, index) for index in range(flow.qps)]
+        self.channels = [
+            _Channel(self, index, *part)
+            for index, part in enumerate(_parts(flow, self.source.config.path_mtu_bytes))
+        ]
         for channel in self.channels:
             self.watch(self.source, channel.cq, channel.take_completions)
         loop_at(flow.start_ns, self._start)
         if flow.until_ns is not None:
             loop_at(flow.until_ns, self._check_end)
+
+    def message_completed(self, now_ns: int) -> None:
+        """A message has landed, all of it."""
+        self.completed_messages += 1
+        if len(self.message_ns) < MAX_MESSAGE_TIMES:
+            self.message_ns.append(now_ns)
 
     def watch(self, host: HostNode, cq: CompletionQueue, act: Callable[[int], None]) -> None:
         """Call `act` when a completion queue gets something, at the end of that time."""
@@ -209,3 +238,10 @@ class RunningFlow:
                 if not in_use and not channel.failed:
                     wrong += channel.slots.written_bytes(slot)
         return wrong
+
+
+def _parts(flow: Flow, path_mtu_bytes: int) -> list[tuple[int, int]]:
+    """For each queue pair, the part of a message that it writes."""
+    if not flow.stripe:
+        return [(0, flow.size_bytes)] * flow.qps
+    return message_parts(flow.size_bytes, flow.qps, path_mtu_bytes)

@@ -1,6 +1,12 @@
-"""`python -m softswitch`."""
+"""`python -m softswitch` is `softswitch`."""
 
-from softswitch.cli import main
+from commandline.launch import launch
+
+
+def main() -> None:
+    """Entry point."""
+    launch("softswitch.cli:main")
+
 
 if __name__ == "__main__":
     main()

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import click
 
+from commandline.program import FAILURE, run_command
 from rawsocket.af_packet import AfPacketPort
 from softswitch.control_socket import ControlError, ControlSocket
 from softswitch.ports.base import PortError
@@ -385,22 +386,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # closed by whoever started this; nobody listens then
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     given = normalise(sys.argv[1:] if arguments is None else arguments)
-    try:
-        command.main(args=given, prog_name="softswitch", standalone_mode=False)
-    except click.UsageError as error:
-        click.echo(f"softswitch: {error.format_message()} (see softswitch --help)", err=True)
-        sys.exit(2)
-    except CliError as error:
-        click.echo(f"softswitch: {error}", err=True)
-        sys.exit(1)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except OSError as error:
-        where = error.filename or "cannot write"
-        click.echo(f"softswitch: {where}: {error.strerror or error}", err=True)
-        with contextlib.suppress(OSError):  # what stdout still holds goes nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    code = run_command(command, "softswitch", {CliError: FAILURE}, given)
+    if code:
+        sys.exit(code)
 
 
 def normalise(arguments: Sequence[str]) -> list[str]:

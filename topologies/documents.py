@@ -90,7 +90,8 @@ def validate(schema: type[Model], source: str, document: CommentedMap) -> Model:
 
 def line_of(document: CommentedMap, location: Location) -> int:
     """The line (from 1) of a field, or of the nearest section around it that the file has."""
-    line = document.lc.line
+    # A document that was made, not read, has no lines
+    line = document.lc.line or 0
     node: Any = document
     for step in location:
         if isinstance(node, CommentedMap):

@@ -10,7 +10,7 @@ from pathlib import Path
 from ruamel.yaml.comments import CommentedMap
 
 from topologies.documents import DocumentError, at, parse_yaml, read_text, validate
-from topologies.model import Fabric, GrpcSettings, LinkOverride, TopologyError
+from topologies.model import Fabric, GrpcSettings, LinkOverride, LoadBalancing, TopologyError
 from topologies.schema import TopologyFile
 
 WHAT_A_TOPOLOGY_IS = "a topology is a list of fields, as 'planes: 2'"
@@ -66,7 +66,9 @@ def fabric_of(file: TopologyFile, source: str, document: CommentedMap, default_n
             fabric_link=file.links.fabric.settings(),
             host_queue=file.queues.host.settings(),
             fabric_queue=file.queues.fabric.settings(),
+            pfc=file.queues.pfc.settings() if file.queues.pfc else None,
             trim=file.trimming.settings(),
+            load_balancing=LoadBalancing(file.load_balancing),
             traffic=file.dscp.classes(),
             path_mtu_bytes=file.quantity("path_mtu") or 0,
             udp_port=file.udp_port,
@@ -75,7 +77,10 @@ def fabric_of(file: TopologyFile, source: str, document: CommentedMap, default_n
     except TopologyError as error:
         raise TopologyFileError([at(source, document, (), str(error))]) from None
     overrides = _link_overrides(file, fabric, source, document)
-    return replace(fabric, link_overrides=overrides) if overrides else fabric
+    try:
+        return replace(fabric, link_overrides=overrides) if overrides else fabric
+    except TopologyError as error:
+        raise TopologyFileError([at(source, document, ("links",), str(error))]) from None
 
 
 def _link_overrides(

@@ -17,11 +17,18 @@ from enum import Enum
 
 from topologies import addressing
 from topologies.addressing import AddressPlan, HostId, Path, Role, SwitchId
-from topologies.settings import DEFAULT_QUEUE, DEFAULT_UDP_PORT, interface_mtu_bytes
+from topologies.settings import (
+    DEFAULT_QUEUE,
+    DEFAULT_UDP_PORT,
+    interface_mtu_bytes,
+    pfc_headroom_bytes,
+)
 from topologies.settings import EcnSettings as EcnSettings
 from topologies.settings import GrpcSettings as GrpcSettings
 from topologies.settings import LinkOverride as LinkOverride
 from topologies.settings import LinkSettings as LinkSettings
+from topologies.settings import LoadBalancing as LoadBalancing
+from topologies.settings import PfcSettings as PfcSettings
 from topologies.settings import QueueSettings as QueueSettings
 from topologies.settings import TrimSettings as TrimSettings
 from topologies.traffic_class import DEFAULT_TRAFFIC_CLASSES, TrafficClasses
@@ -30,6 +37,7 @@ from topologies.traffic_class import DEFAULT_TRAFFIC_CLASSES, TrafficClasses
 TARGET_DROP_PORT = 511
 TARGET_PORTS = TARGET_DROP_PORT
 MAX_TCP_PORT = 65535
+ETHERNET_BYTES = 14
 
 
 class TopologyError(ValueError):
@@ -138,10 +146,14 @@ class Fabric:
     addresses: AddressPlan = field(default_factory=AddressPlan)
     host_link: LinkSettings = field(default_factory=LinkSettings)
     fabric_link: LinkSettings = field(default_factory=LinkSettings)
-    #: Queues of T0 ports that face hosts; ECN marking is off there
+    #: Queues of T0 ports that face hosts. ECN marking is off there, unless a baseline needs it
     host_queue: QueueSettings = DEFAULT_QUEUE
     #: Queues of every other switch port
     fabric_queue: QueueSettings = DEFAULT_QUEUE
+    #: Of plain IPv6; SRv6 has its path from its sender
+    load_balancing: LoadBalancing = LoadBalancing.FLOW
+    #: Flow control of data; None: none
+    pfc: PfcSettings | None = None
     trim: TrimSettings = field(default_factory=TrimSettings)
     traffic: TrafficClasses = DEFAULT_TRAFFIC_CLASSES
     path_mtu_bytes: int = 4096
@@ -159,12 +171,52 @@ class Fabric:
         ):
             if not 1 <= count <= limit:
                 raise TopologyError(f"{what}: {count} does not fit: it must be 1..{limit}")
-        if self.host_queue.ecn is not None:
-            raise TopologyError("host_queue: ECN marking is off on ports that face hosts")
         for name in self.link_overrides:
             lower, _, upper = name.partition("--")
             if self.link(lower, upper).name != name:
                 raise TopologyError(f"link_overrides: {name}: the end nearer the hosts goes first")
+        if self.pfc is not None:
+            self._check_pfc(self.pfc)
+
+    # --- flow control ---
+
+    def _check_pfc(self, pfc: PfcSettings) -> None:
+        """Pauses need link rates, and must come before a queue is full."""
+        buffers: dict[Tier, int] = {}
+        for tier, settings in ((Tier.HOST, self.host_link), (Tier.FABRIC, self.fabric_link)):
+            of_tier = [settings] + [
+                override.apply(settings)
+                for name, override in self.link_overrides.items()
+                if name.startswith("h") == (tier is Tier.HOST)
+            ]
+            if any(link.rate_bps is None for link in of_tier):
+                raise TopologyError(
+                    f"queues.pfc: a link of links.{tier.value} has no rate, in whose bits pauses "
+                    "are counted; give it one, as 100Gbps"
+                )
+            buffers[tier] = pfc.xoff_bytes + max(
+                self.pfc_headroom_bytes(link.rate_bps, link.delay_ns) for link in of_tier
+            )
+        t0 = self.hosts_per_t0 * buffers[Tier.HOST] + self.t1_per_plane * buffers[Tier.FABRIC]
+        t1 = self.t0_per_plane * buffers[Tier.FABRIC]
+        for name, queue, needed in (
+            ("host", self.host_queue, t0),
+            ("fabric", self.fabric_queue, max(t0, t1)),
+        ):
+            if queue.data_limit_bytes < needed:
+                raise TopologyError(
+                    f"queues.{name}.data_limit: {queue.data_limit_bytes} bytes are full before "
+                    f"queues.pfc pauses anybody: all ports may hold {needed} bytes together; "
+                    "give at least that"
+                )
+
+    def pfc_headroom_bytes(self, rate_bps: int | None, delay_ns: int) -> int:
+        """Headroom of a port whose link has this rate and delay. Raises TopologyError."""
+        if self.pfc is None or rate_bps is None:
+            raise TopologyError("queues.pfc: headroom is for links with a rate, under flow control")
+        if self.pfc.headroom_bytes is not None:
+            return self.pfc.headroom_bytes
+        return pfc_headroom_bytes(rate_bps, delay_ns, ETHERNET_BYTES + self.interface_mtu_bytes)
 
     # --- counts ---
 

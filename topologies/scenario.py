@@ -7,19 +7,24 @@ time; nothing here belongs to one of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from topologies.model import Fabric
 
+#: The field that a problem with endpoint settings begins with
+_ENDPOINT_FIELD = re.compile(r"endpoint((?:\.\w+)*(?:: \w+)*):")
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """Messages of `size_bytes` from one host to another, on `qps` queue pairs of their own.
 
-    Each queue pair posts `repeat` messages, or posts until `until_ns`; `depth` at a time. `group`
-    is the item of the traffic that it comes from.
+    Each queue pair posts `repeat` messages, or posts until `until_ns`; `depth` at a time. With
+    `stripe` they do so together: each message is spread over all of them. `group` is the item of
+    the traffic that it comes from.
     """
 
     name: str
@@ -33,11 +38,14 @@ class Flow:
     depth: int = 2
     qps: int = 1
     immediate: bool = False
+    stripe: bool = False
 
     @property
     def total_bytes(self) -> int | None:
         """Payload of all messages; None where time ends them."""
-        return None if self.until_ns is not None else self.size_bytes * self.repeat * self.qps
+        if self.until_ns is not None:
+            return None
+        return self.size_bytes * self.repeat * (1 if self.stripe else self.qps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +230,8 @@ class Expectations:
 class Endpoint:
     """Settings of all endpoints, by the names of the endpoint's own configuration."""
 
+    #: mrc or roce
+    transport: str = "mrc"
     forwarding: str = "srv6"
     #: Of queue pairs
     qp: Mapping[str, Any] = field(default_factory=dict)
@@ -229,6 +239,24 @@ class Endpoint:
     congestion: Mapping[str, Any] = field(default_factory=dict)
     #: Of the EV profile
     evs: Mapping[str, Any] = field(default_factory=dict)
+    #: What only RoCE has
+    roce: Mapping[str, Any] = field(default_factory=dict)
+    #: Where the file says so: by the field's dotted name within the section, file and line
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def located(self, problem: str) -> str:
+        """A problem with these settings, with the place in front of it that it is about.
+
+        It names the field as the endpoint does: `endpoint.evs.mode: …` or `endpoint.evs: mode: …`.
+        Unchanged where no file says anything of the endpoint.
+        """
+        named = _ENDPOINT_FIELD.match(problem)
+        steps = [step for step in re.split(r"[.: ]+", named[1]) if step] if named else []
+        for length in range(len(steps), -1, -1):
+            place = self.places.get(".".join(steps[:length]))
+            if place is not None:
+                return f"{place}: {problem}"
+        return problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,4 +274,6 @@ class Scenario:
     duration_ns: int | None = None
     stop_with_traffic: bool = True
     interval_ns: int = 5000
+    #: From a change of links or switches until routes of plain IPv6 follow; None: they never do
+    convergence_ns: int | None = None
     expect: Expectations = field(default_factory=Expectations)

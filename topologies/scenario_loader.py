@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
@@ -36,12 +37,20 @@ from topologies.loader import (
     find_topology,
     ready_topologies,
 )
-from topologies.model import Fabric, Host, Link, Tier, TopologyError
+from topologies.model import Fabric, Host, Link, LoadBalancing, Tier, TopologyError
 from topologies.scenario import Scenario
 from topologies.schema import TopologyFile
+from topologies.timing import sample_interval_ns
 
 SCENARIO_DIRECTORY = Path(__file__).parent / "scenarios"
 WHAT_A_SCENARIO_IS = "a scenario is a list of fields, as 'topology: two-plane'"
+#: Fields of the endpoint section that the endpoint itself calls otherwise
+_ENDPOINT_NAMES = {
+    "mpr": "mpr_psns",
+    "sack_delay": "sack_delay_ns",
+    "window": "window_psns",
+    "cnp_interval": "cnp_interval_ns",
+}
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[\d+\])*)")
 
 T = TypeVar("T", bound=model.Fault)
@@ -142,14 +151,21 @@ class _File:
 
     def at(self, location: Location, message: str) -> str:
         """One line about a place."""
-        for length in range(len(location), 0, -1):
-            key = self.changed.get(location[:length])
-            if key is not None:
-                rest = dotted(location[length:])
-                inner = f"{rest}: " if rest else ""
-                return f"--set {key}: {inner}{message}"
-        where = f"{self.source}:{line_of(self.document, location)}: "
-        return f"{where}{dotted(location)}: {message}" if location else where + message
+        rest = dotted(location[self._change_at(location) :])
+        parts = (self.place(location), rest, message)
+        return ": ".join(part for part in parts if part)
+
+    def place(self, location: Location) -> str:
+        """File and line of a place, or the change that put it there."""
+        length = self._change_at(location)
+        if length:
+            return f"--set {self.changed[location[:length]]}"
+        return f"{self.source}:{line_of(self.document, location)}"
+
+    def _change_at(self, location: Location) -> int:
+        """How many steps into a location a change was made, the innermost one; 0: none was."""
+        lengths = range(len(location), 0, -1)
+        return next((length for length in lengths if location[:length] in self.changed), 0)
 
     def validate(self) -> schema.ScenarioFile:
         """The document as its schema has it."""
@@ -257,6 +273,8 @@ class _Resolver:
         self.seed = checked.seed if seed is None else seed
         self.problems: list[str] = []
         self.fabric = self._topology()
+        if checked.endpoint.forwarding == "spray":
+            self.fabric = replace(self.fabric, load_balancing=LoadBalancing.PACKET)
         self._links: list[Link] | None = None
 
     def scenario(self) -> Scenario:
@@ -283,7 +301,8 @@ class _Resolver:
             endpoint=endpoint,
             duration_ns=checked.duration,
             stop_with_traffic=checked.stop == "traffic",
-            interval_ns=checked.measure.interval,
+            interval_ns=checked.measure.interval or sample_interval_ns(self.fabric),
+            convergence_ns=checked.routing.convergence,
             expect=expect,
         )
 
@@ -481,9 +500,8 @@ class _Resolver:
             qps=section.qps,
         )
 
-    @staticmethod
     def _flow(
-        section: schema.FlowSection, name: str, group: str, source: str, destination: str
+        self, section: schema.FlowSection, name: str, group: str, source: str, destination: str
     ) -> model.Flow:
         return model.Flow(
             name=name,
@@ -497,6 +515,7 @@ class _Resolver:
             depth=section.depth,
             qps=section.qps,
             immediate=section.op == "write_imm",
+            stripe=self._is_roce if section.stripe is None else section.stripe,
         )
 
     def _transfer(
@@ -689,6 +708,9 @@ class _Resolver:
         location: Location,
         at: Location,
     ) -> list[model.PathRef]:
+        if self._is_roce:
+            self._complain(location, "paths are MRC's to choose; with transport roce, name links")
+            return []
         source = self._host(section.source, (*location, "from"))
         destination = self._host(section.to, (*location, "to"))
         fits = self._plane_fits(section.plane, location)
@@ -770,6 +792,10 @@ class _Resolver:
             trimmed_max=expect.trimmed_max,
         )
 
+    @property
+    def _is_roce(self) -> bool:
+        return self.checked.endpoint.transport == "roce"
+
     def _endpoint(self) -> model.Endpoint:
         section = self.checked.endpoint
         given = {
@@ -783,12 +809,37 @@ class _Resolver:
             "trim_nack": section.trim_nack,
             "dynamic_mpr": section.dynamic_mpr,
         }
+        roce = {
+            "window_psns": section.window,
+            "rnr_retries": section.rnr_retries,
+            "rnr_timer": section.rnr_timer,
+            "cnp_interval_ns": section.cnp_interval,
+        }
+        forwarding = section.forwarding or ("ecmp" if self._is_roce else "srv6")
         return model.Endpoint(
-            forwarding=section.forwarding,
+            transport=section.transport,
+            # Switches spray; to endpoints it is as with ECMP
+            forwarding="ecmp" if forwarding == "spray" else forwarding,
             qp={name: value for name, value in given.items() if value is not None},
             congestion=section.congestion or {},
             evs=section.evs or {},
+            roce={name: value for name, value in roce.items() if value is not None},
+            places=dict(self._endpoint_places()),
         )
+
+    def _endpoint_places(self) -> Iterator[tuple[str, str]]:
+        """Where each field of the endpoint section stands, by its dotted name within it."""
+        section = plain(self.file.document).get("endpoint")
+        if not isinstance(section, dict):
+            return
+        yield "", self.file.place(("endpoint",))
+        for name, value in ((str(key), value) for key, value in section.items()):
+            place = self.file.place(("endpoint", name))
+            yield name, place
+            yield _ENDPOINT_NAMES.get(name, name), place
+            if isinstance(value, dict):
+                for inner in value:
+                    yield f"{name}.{inner}", self.file.place(("endpoint", name, inner))
 
 
 def _merge(base: Any, changes: Any) -> Any:

@@ -67,6 +67,11 @@ class FlowSection(Section):
     )
     depth: Count = Field(default=2, description="Messages of a queue pair posted at a time")
     qps: Count = Field(default=1, le=4096, description="Queue pairs, each with its own messages")
+    stripe: bool | None = Field(
+        default=None,
+        description="Spread each message over the queue pairs; default: as the transport of the "
+        "endpoint is, roce true, mrc false",
+    )
     op: Operation = Field(default="write", description="write or write_imm")
 
     @model_validator(mode="after")
@@ -414,13 +419,20 @@ class EndpointSection(Section):
     Names are those of the endpoint's configuration and of `mrc.h`.
     """
 
-    forwarding: Literal["srv6", "ecmp"] = Field(
-        default="srv6", description="How the fabric finds a packet's way"
+    transport: Literal["mrc", "roce"] = Field(
+        default="mrc", description="roce: RoCEv2 RC, the baseline (docs/baselines.md)"
+    )
+    forwarding: Literal["srv6", "ecmp", "spray"] | None = Field(
+        default=None,
+        description="How the fabric finds a packet's way; default srv6, and of RoCE ecmp. spray: "
+        "as ecmp, in a topology with `load_balancing: packet`",
     )
     timeout: int | None = Field(
         default=None, ge=0, le=24, description="Local ACK timeout: 1.024 us times 2^timeout"
     )
-    linear_retries: int | None = Field(default=None, ge=0, le=7, description="Before they double")
+    linear_retries: int | None = Field(
+        default=None, ge=0, le=7, description="Before they double; of RoCE all there are"
+    )
     exponential_retries: int | None = Field(
         default=None, ge=0, le=25, description="Of doubling timeouts; 25: for ever"
     )
@@ -428,7 +440,9 @@ class EndpointSection(Section):
         default=None, description="Packets a responder tracks; a multiple of 128"
     )
     max_wimm: Count | None = Field(default=None, description="WriteIMM in flight")
-    sack_packets: Count | None = Field(default=None, description="A SACK every so many packets")
+    sack_packets: Count | None = Field(
+        default=None, description="A SACK, of RoCE an ACK, every so many packets"
+    )
     sack_delay: Delay | None = Field(default=None, description="... and so long after one")
     trim_nack: bool | None = Field(
         default=None, description="false: responders cannot answer trimmed packets"
@@ -440,13 +454,54 @@ class EndpointSection(Section):
     evs: dict[str, Any] | None = Field(
         default=None, description="EV profile: the fields of the endpoint's EV profile by name"
     )
+    window: Count | None = Field(
+        default=None, description="RoCE: packets unacknowledged at most; default 2^23"
+    )
+    rnr_retries: int | None = Field(
+        default=None, ge=0, le=7, description="RoCE: after RNR NAKs; 7, the default: for ever"
+    )
+    rnr_timer: int | None = Field(
+        default=None, ge=0, le=31, description="RoCE: code of the wait that RNR NAKs ask for"
+    )
+    cnp_interval: Delay | None = Field(
+        default=None, description="RoCE: least time between CNPs of a queue pair; default 50us"
+    )
+
+    @model_validator(mode="after")
+    def _fits_transport(self) -> Self:
+        if self.transport == "roce":
+            alien: tuple[str, ...] = (
+                *("exponential_retries", "mpr", "max_wimm", "sack_delay", "trim_nack"),
+                *("dynamic_mpr", "evs"),
+            )
+            if self.forwarding == "srv6":
+                raise ValueError("forwarding: srv6 does not fit: RoCE has ecmp and spray")
+        else:
+            alien = ("window", "rnr_retries", "rnr_timer", "cnp_interval")
+        for name in alien:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}: transport {self.transport} has no such thing")
+        return self
+
+
+class RoutingSection(Section):
+    """Routing of plain IPv6 (`forwarding: ecmp`); SRv6 paths are static whatever it says."""
+
+    convergence: Delay | None = Field(
+        default=None,
+        description="From a link or switch that goes down or comes up until all routes follow; "
+        "left out: they never do",
+    )
 
 
 class MeasureSection(Section):
     """How rates over time are taken."""
 
-    interval: Delay = Field(
-        default=5000, ge=1, description="Between samples; doubles in runs of many"
+    interval: Delay | None = Field(
+        default=None,
+        ge=1,
+        description="Between samples; doubles in runs of many. Default: about a base RTT, and "
+        "dozens of packets of a host",
     )
 
 
@@ -471,6 +526,7 @@ class ScenarioFile(Section):
     stop: Literal["traffic", "duration"] = Field(
         default="traffic", description="duration: go on when all traffic is done"
     )
+    routing: RoutingSection = RoutingSection()
     measure: MeasureSection = MeasureSection()
     expect: ExpectSection = ExpectSection()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import IPv6Network
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -25,6 +25,7 @@ from topologies.settings import (
     EcnSettings,
     LinkOverride,
     LinkSettings,
+    PfcSettings,
     QueueSettings,
     TrimSettings,
 )
@@ -207,8 +208,8 @@ class EcnSection(Section):
         return EcnSettings(self.quantity("min") or 0, self.quantity("max") or 0, self.probability)
 
 
-class HostQueueSection(Section):
-    """Queues of T0 ports that face hosts."""
+class QueueSection(Section):
+    """Queues of switch ports."""
 
     quantities: ClassVar[dict[str, str]] = {
         "data_limit": "data_limit_bytes",
@@ -221,15 +222,6 @@ class HostQueueSection(Section):
         default=64 * 1024, description="Control and trimmed packets over this are dropped"
     )
     control_limit_bytes: PlainBytes | None = Field(default=None, description="The same, in bytes")
-
-    def settings(self) -> QueueSettings:
-        """As the model has it."""
-        return QueueSettings(self.quantity("data_limit") or 0, self.quantity("control_limit") or 0)
-
-
-class FabricQueueSection(HostQueueSection):
-    """Queues of all other switch ports."""
-
     ecn: EcnSection | None = Field(
         default=None, description="ECN marking; null or left out means none"
     )
@@ -243,14 +235,56 @@ class FabricQueueSection(HostQueueSection):
         )
 
 
+class PfcSection(Section):
+    """Priority-based flow control (802.1Qbb): data is paused, not lost. For virtual time."""
+
+    quantities: ClassVar[dict[str, str]] = {
+        "xoff": "xoff_bytes",
+        "xon": "xon_bytes",
+        "headroom": "headroom_bytes",
+    }
+    required_quantities: ClassVar[tuple[str, ...]] = ("xoff",)
+
+    xoff: Size | None = Field(
+        default=None,
+        description="Whoever sends to a port is paused when more than this came in there and waits",
+    )
+    xoff_bytes: PlainBytes | None = Field(default=None, description="The same, in bytes")
+    xon: Size | None = Field(
+        default=None, description="... and goes on when so little is left; default: half of xoff"
+    )
+    xon_bytes: PlainBytes | None = Field(default=None, description="The same, in bytes")
+    headroom: Size | None = Field(
+        default=None,
+        description="Room beyond xoff for what arrives meanwhile, after which data is lost; "
+        "default: what rate and delay of the link need",
+    )
+    headroom_bytes: PlainBytes | None = Field(default=None, description="The same, in bytes")
+
+    @model_validator(mode="after")
+    def _xon_below_xoff(self) -> Self:
+        xoff, xon = self.quantity("xoff"), self.quantity("xon")
+        if xoff is not None and xon is not None and xon > xoff:
+            raise ValueError(f"xon ({xon} bytes) is above xoff ({xoff} bytes)")
+        return self
+
+    def settings(self) -> PfcSettings:
+        """As the model has it."""
+        xoff, xon = self.quantity("xoff") or 0, self.quantity("xon")
+        return PfcSettings(xoff, xoff // 2 if xon is None else xon, self.quantity("headroom"))
+
+
 class QueuesSection(Section):
     """Queue limits and ECN marking."""
 
-    host: HostQueueSection = Field(
-        default=HostQueueSection(), description="T0 ports that face hosts; no ECN marking there"
+    host: QueueSection = Field(
+        default=QueueSection(),
+        description="T0 ports that face hosts; MRC wants no ECN marking there, DCQCN (RoCE) does",
     )
-    fabric: FabricQueueSection = Field(
-        default=FabricQueueSection(), description="Every other switch port"
+    fabric: QueueSection = Field(default=QueueSection(), description="Every other switch port")
+    pfc: PfcSection | None = Field(
+        default=None,
+        description="Flow control of data at all switch ports; null or left out means none",
     )
 
 
@@ -356,6 +390,11 @@ class TopologyFile(Section):
     links: LinksSection = LinksSection()
     queues: QueuesSection = QueuesSection()
     trimming: TrimmingSection = TrimmingSection()
+    load_balancing: Literal["flow", "packet"] = Field(
+        default="flow",
+        description="Of plain IPv6, over paths of the same length. flow: by a hash of what "
+        "identifies a flow; packet: each packet for itself, at random (packet spraying)",
+    )
     dscp: DscpSection = DscpSection()
     path_mtu: Size = Field(default=4096, description="Payload bytes of a full packet")
     path_mtu_bytes: PlainBytes | None = Field(default=None, description="The same, in bytes")

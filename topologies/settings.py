@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 _ETHERNET_BYTES = 14
 _IPV6_BYTES = 40
@@ -18,6 +19,9 @@ _PAD_BYTES = 3
 _SRH_BYTES = 24
 
 _MRC_WRITE_BYTES = _UDP_BYTES + _BTH_BYTES + _METH_BYTES + _TSETH_BYTES + _RETH_BYTES + _IMMDT_BYTES
+
+#: Of flow control, with preamble, FCS and gap
+_PAUSE_FRAME_BYTES = 84
 
 #: Trimming must leave the outer headers, and an ordinary frame is never longer than this
 MIN_TRIM_BYTES = _ETHERNET_BYTES + _IPV6_BYTES
@@ -61,6 +65,29 @@ class QueueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PfcSettings:
+    """Priority-based flow control of data (IEEE 802.1Q-2022, clause 36), at every switch port.
+
+    A switch pauses the sender at a port when more than `xoff_bytes` that came in there wait, and
+    lets it go on at `xon_bytes`. `headroom_bytes` is for what arrives meanwhile; None: what rate
+    and delay of the port's link need.
+    """
+
+    xoff_bytes: int
+    xon_bytes: int
+    headroom_bytes: int | None = None
+
+
+class LoadBalancing(Enum):
+    """How switches spread plain IPv6 over paths of the same length."""
+
+    #: What belongs to a flow keeps to one path, which a hash chooses
+    FLOW = "flow"
+    #: Each packet takes a path of its own, at random
+    PACKET = "packet"
+
+
+@dataclass(frozen=True, slots=True)
 class TrimSettings:
     """How much of a frame trimming keeps, by what the outer headers carry.
 
@@ -100,6 +127,16 @@ class LinkOverride:
 
 
 DEFAULT_QUEUE = QueueSettings(data_limit_bytes=64 * 1024, control_limit_bytes=64 * 1024)
+
+
+def pfc_headroom_bytes(rate_bps: int, delay_ns: int, frame_bytes: int) -> int:
+    """What may still arrive from a link of which the buffer reached XOFF (802.1Q, annex N).
+
+    The frame that went beyond XOFF; the frame behind which the pause frame waits, the pause frame
+    and its way; the frame that the sender has begun, and what is on the way here.
+    """
+    on_the_way = -(-2 * delay_ns * rate_bps // (8 * 10**9))
+    return 3 * frame_bytes + _PAUSE_FRAME_BYTES + on_the_way
 
 
 def interface_mtu_bytes(path_mtu_bytes: int) -> int:

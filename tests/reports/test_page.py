@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from reports.charts import MAX_CURVES, MAX_EV_ROWS, Bins, ev_rows, round_up
 from reports.fabric_map import load_of
 from reports.page import page
-from reports.record import LinkRecord, RunRecord, from_json
+from reports.record import LinkRecord, RunRecord, SuspicionRecord, TableRecord, from_json
 from tests.reports.samples import HOSTILE, fault, flow, record, span
 
 _VOID = {"meta"}
@@ -70,16 +71,16 @@ def test_everything_is_on_it() -> None:
         # Once on the map, once as what a colour means
         assert reader.texts.count(f"plane {plane}") >= 2
     assert "h0 → h1 p1-t1-0" in reader.texts
-    # A fault that began is marked on all four pictures (that of EVs is one), another is not
-    assert reader.classes.count("band") == 2 * 4
-    assert reader.texts.count("F1 cut") == 4
+    # A fault that began is marked on all five pictures along time, another is not
+    assert reader.classes.count("band") == 2 * 5
+    assert reader.texts.count("F1 cut") == 5
 
 
 def test_faults_at_one_time_share_a_band() -> None:
     faults = [fault("a", 1000, 9000), fault("b", 2000, 4000), fault("c", 9000, 12_000)]
     reader = read(record(faults=[*faults, fault("d", 15_000, None)]))
-    assert reader.classes.count("band") == 2 * 3
-    assert reader.classes.count("hover") == reader.classes.count("edge") == 4 * 3
+    assert reader.classes.count("band") == 2 * 4
+    assert reader.classes.count("hover") == reader.classes.count("edge") == 4 * 4
 
 
 def test_the_page_needs_nothing_else() -> None:
@@ -112,6 +113,43 @@ def test_the_record_is_in_the_page() -> None:
 def test_the_verdict_is_said() -> None:
     assert "verdict good" in read(record()).classes
     assert "verdict bad" in read(record(failures=["x"])).classes
+
+
+def test_what_only_real_time_knows_is_shown() -> None:
+    made = replace(
+        record(),
+        clock="real",
+        target="bmv2",
+        notes=[f"links lose nothing {HOSTILE}"],
+        tables=[TableRecord("p0-t0-0", "aa", "aa"), TableRecord("p0-t0-1", "aa", "ab")],
+        cpu_s={"h0": 1.25, "p0-t0-0": 2.5},
+    )
+    reader = read(made)
+    assert any("real time on bmv2" in text for text in reader.texts)
+    assert f"links lose nothing {HOSTILE}" in reader.texts
+    assert "changed" in reader.texts and any("1 of 2 switches" in each for each in reader.texts)
+    # Most first
+    assert reader.texts.index("2.50 s") < reader.texts.index("1.25 s")
+    assert any(each.startswith("3.8 s in all") for each in reader.texts)
+    same = read(replace(made, tables=made.tables[:1]))
+    assert any("All 1 switches hold the same" in text for text in same.texts)
+    # In virtual time there is nothing of all this
+    assert not {"Tables", "CPU by process"} & set(read(record()).texts)
+
+
+def test_completions_have_a_bar_each() -> None:
+    flows = [flow("a"), flow("b", "unfinished"), *(flow(f"f{index}") for index in range(40))]
+    reader = read(record(flows=flows, samples=5))
+    assert "c0" in reader.classes and "bad" in reader.classes
+    assert reader.texts.count("unfinished") == 2
+    assert "From start to completion. 10 more flows are not drawn." in reader.texts
+
+
+def test_what_bad_paths_point_to_is_said() -> None:
+    found = [SuspicionRecord(5000, ["p0-t1-1", HOSTILE], 2), SuspicionRecord(6000, [], 1)]
+    reader = read(replace(record(spans=[span(7)]), suspicions=found))
+    assert f"p0-t1-1 or {HOSTILE}" in reader.texts
+    assert "nothing that paths in use do not cross too" in reader.texts
 
 
 def test_faulted_links_are_marked() -> None:

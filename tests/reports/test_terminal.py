@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from reports.result import RunResult
+from reports.result import PauseTotals, RunResult
 from reports.terminal import print_result
 from sim.simulation import Simulation
 from tests.sim.conftest import run_scenario, simulate
@@ -48,10 +49,29 @@ def test_columns_that_do_not_fit_follow_with_the_name_again(ran: tuple[Fabric, R
     heads = [lines[lines.index(row) - 1] for row in rows]
     assert len(rows) == 2
     assert " ".join(" ".join(heads).split()) == (
-        "from until lost into it last at EVs out out by lowest full after repaired: full"
+        "from until lost into it last at EVs out first out out by lowest full after repaired: full"
     )
 
 
 def test_a_wide_console_gets_one_table(ran: tuple[Fabric, RunResult]) -> None:
     lines = printed(ran, 130)
     assert sum(line.startswith(" cut (LinkDown)") for line in lines) == 1
+
+
+def test_flow_control_has_a_line_where_there_is_some(ran: tuple[Fabric, RunResult]) -> None:
+    fabric, result = ran
+    assert not any("pauses:" in line for line in printed(ran, 130))
+    pauses = PauseTotals(
+        pauses=7,
+        frames=15,
+        hosts_paused_ns=2500,
+        switches_paused_ns=3_000_000,
+        peak_buffer_bytes=110 * 1024,
+    )
+    (line,) = (
+        line for line in printed((fabric, replace(result, pauses=pauses)), 200) if "pauses:" in line
+    )
+    assert line.split("pauses: ")[1] == (
+        "7 asked for, 15 pause frames; NIC ports paused 2.5 µs, switch ports 3 ms together; "
+        "at most 110KiB held for one port"
+    )

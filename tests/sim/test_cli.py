@@ -148,15 +148,38 @@ def test_endpoint_settings_that_cannot_be_are_one_line(
     arguments = ["run", str(scenario), "--set", f"endpoint={{{setting}}}"]
     code, out, err = call(arguments, monkeypatch, capsys)
     assert code == 2 and out == ""
-    assert err.count("\n") == 1 and err.startswith("mrc-sim: small: endpoint")
+    assert err.count("\n") == 1 and err.startswith("mrc-sim: --set endpoint: endpoint")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("  evs:\n    active_evs: x\n", ":{line}: endpoint.evs: active_evs: 'x' does not fit"),
+        ("  timeout: 5\n  evs: {mod: x}\n", ":{line}: endpoint.evs.mod: unknown field"),
+        ("  timeout: 5\n  mpr: 100\n", ":{line}: endpoint: mpr"),
+    ],
+)
+def test_endpoint_settings_of_a_file_are_named_with_their_line(
+    lines: str,
+    message: str,
+    scenario: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = scenario.read_text() + "endpoint:\n" + lines
+    scenario.write_text(text)
+    code, _, err = call(["run", str(scenario)], monkeypatch, capsys)
+    assert code == 2
+    last = len(text.splitlines())
+    assert err.startswith(f"mrc-sim: {scenario}" + message.format(line=last))
 
 
 def test_list_and_check(
     scenario: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, _ = call(["list"], monkeypatch, capsys)
-    assert code == 0 and "quickstart" in out and "incast-no-trim" in out
+    assert code == 0 and "quickstart" in out and "eight-plane-incast-no-trim" in out
     code, out, _ = call(["check", str(scenario)], monkeypatch, capsys)
     assert code == 0 and "flow there: h0 -> h2, 1MiB 1 times on 1 QP" in out
 
@@ -244,7 +267,7 @@ def test_stdout_that_takes_nothing_is_one_line(arguments: list[str], scenario: P
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.endswith("mrc-sim: the output cannot be written: No space left on device\n")
+    assert done.stderr.endswith("mrc-sim: cannot write: No space left on device\n")
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from host.nic import Nic
 from tests.sim.conftest import SMALL, RunScenario, Simulate
 
 LONG = SMALL.replace("size: 1MiB", "size: 8MiB")
@@ -148,7 +149,9 @@ faults:
     told = []
     for now_ns in (30_000, 60_000):
         simulation.loop.run(until_ns=now_ns)
-        peer = simulation.network.hosts["h0"].nic.peer(address)
+        nic = simulation.network.hosts["h0"].nic
+        assert isinstance(nic, Nic)
+        peer = nic.peer(address)
         assert peer is not None
         told.append(peer.planes_up)
     assert told == [0b1000, 0b1111]

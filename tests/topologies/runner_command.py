@@ -51,13 +51,19 @@ class Runner:
         self._started: list[subprocess.Popen[str]] = []
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        return self.start_module("topologies.runner", *arguments, prefix=prefix)
+
+    def start_module(
+        self, module: str, *arguments: str, prefix: tuple[str, ...] = (), **environment: str
+    ) -> subprocess.Popen[str]:
+        """Start another command of ours among this runner's runs."""
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "topologies.runner", *arguments],
+            [*prefix, sys.executable, "-m", module, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             cwd=REPOSITORY,
-            env=self.environment,
+            env={**self.environment, **environment},
         )
         self._started.append(process)
         return process

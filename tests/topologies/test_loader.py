@@ -17,9 +17,12 @@ from topologies.loader import (
 )
 from topologies.model import (
     EcnSettings,
+    Fabric,
     GrpcSettings,
     LinkOverride,
     LinkSettings,
+    LoadBalancing,
+    PfcSettings,
     QueueSettings,
     TrimSettings,
 )
@@ -55,6 +58,7 @@ queues:
     control_limit: 3000B
     ecn: {min: 100B, max_bytes: 200, probability: 0.25}
 trimming: {enabled: false, mrc_header: 150B, udp_header_bytes: 110}
+load_balancing: packet
 dscp: {control: 1, trimmed: 2, trimmed_lasthop: 3, trimmable: 4, trimmable_retx: 5, no_trim: 6}
 path_mtu: 1KiB
 udp_port: 4792
@@ -85,9 +89,56 @@ def test_everything_reaches_the_model() -> None:
     assert fabric.host_queue == QueueSettings(65536, 1000)
     assert fabric.fabric_queue == QueueSettings(2000, 3000, EcnSettings(100, 200, 0.25))
     assert fabric.trim == TrimSettings(enabled=False, mrc_bytes=150, udp_bytes=110)
+    assert fabric.load_balancing is LoadBalancing.PACKET
     assert fabric.traffic == TrafficClasses(1, 2, 3, 4, 5, 6)
     assert (fabric.path_mtu_bytes, fabric.udp_port) == (1024, 4792)
     assert fabric.grpc == GrpcSettings("127.0.0.2", 40000)
+
+
+FLOW_CONTROL = """\
+planes: 1
+t0_per_plane: 2
+t1_per_plane: 3
+hosts_per_t0: 4
+links:
+  host: {rate: 100Gbps, delay: 500ns}
+  fabric: {rate: 200Gbps, delay: 1us}
+queues:
+  host: {data_limit: 2MiB, ecn: {min: 10KiB, max: 20KiB}}
+  fabric: {data_limit: 2MiB}
+"""
+
+
+def test_flow_control() -> None:
+    def of(pfc: str) -> Fabric:
+        return parse_topology(f"{FLOW_CONTROL}  pfc: {pfc}\n", "x.yaml")
+
+    assert of("null").pfc is None
+    assert of("{xoff: 100KiB}").pfc == PfcSettings(102_400, 51_200)
+    given = of("{xoff_bytes: 1000, xon: 10B, headroom: 20000B}")
+    assert given.pfc == PfcSettings(1000, 10, 20_000)
+    assert given.pfc_headroom_bytes(10**11, 500) == 20_000
+    assert given.host_queue.ecn == EcnSettings(10_240, 20_480)
+    # Three frames of 4,269 bytes (4,096 of payload, with an SRH), a pause frame, the link twice
+    by_link = of("{xoff: 100KiB}")
+    assert by_link.pfc_headroom_bytes(10**11, 500) == 3 * 4269 + 84 + 12_500
+    assert by_link.pfc_headroom_bytes(2 * 10**11, 1000) == 3 * 4269 + 84 + 50_000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rate: 200Gbps", "rate: null", "a link of links.fabric has no rate"),
+        ("host: {data_limit: 2MiB", "host: {data_limit: 1MiB", "queues.host.data_limit: 1048576"),
+        ("fabric: {data_limit: 2MiB", "fabric: {data_limit: 1000000B", "queues.fabric.data_limit"),
+        ("xoff: 100KiB", "xon: 100KiB", "xoff is missing"),
+        ("xoff: 100KiB", "xoff: 100KiB, xon: 101KiB", "is above xoff"),
+    ],
+)
+def test_flow_control_that_cannot_be(old: str, new: str, message: str) -> None:
+    text = f"{FLOW_CONTROL}  pfc: {{xoff: 100KiB, headroom: 60KiB}}\n"
+    assert parse_topology(text, "x.yaml").pfc is not None
+    assert any(message in problem for problem in problems(text.replace(old, new)))
 
 
 def test_every_field_of_the_schema_is_in_the_example_above() -> None:
@@ -158,7 +209,7 @@ trimming: {enabled: maybe}
          "queues.fabric.ecn: min (2 bytes) is above max (1 bytes)"),
         ("queues: {fabric: {ecn: {min: 1B, max: 2B, probability: 1.5}}}", 5,
          "queues.fabric.ecn.probability: 1.5 is too large: it must be at most 1.0"),
-        ("queues: {host: {ecn: {min: 1B, max: 2B}}}", 5, "queues.host.ecn: unknown field"),
+        ("queues: {host: {red: {min: 1B, max: 2B}}}", 5, "queues.host.red: unknown field"),
         ("queues: {host: {data_limit: 5GiB}}", 5, "queues.host.data_limit: "),
         ("dscp: {trimmed: 46}", 5, "dscp: trimmed: DSCP 46 is already that of control"),
         ("dscp: {trimmed: 64}", 5, "dscp.trimmed: 64 is too large: it must be at most 63"),

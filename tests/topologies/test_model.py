@@ -215,11 +215,6 @@ def test_counts_that_do_not_fit_are_refused(
         Fabric("test", *counts)
 
 
-def test_no_marking_towards_hosts() -> None:
-    with pytest.raises(TopologyError, match="ECN marking is off on ports that face hosts"):
-        replace(FABRIC, host_queue=FABRIC.fabric_queue)
-
-
 def test_grpc_addresses_follow_the_order_of_switches() -> None:
     addresses = [FABRIC.grpc_address(switch) for switch in FABRIC.switches()]
     assert addresses == [f"127.0.0.1:{50001 + ordinal}" for ordinal in range(10)]

@@ -1,13 +1,15 @@
 """The command line where nothing needs privileges: wrong usage, missing things, lists."""
 
 import errno
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from topologies.runner import cli, kernel, sandbox
+from reports.record import from_json
+from topologies.runner import cli, cli_run, kernel, sandbox
 from topologies.runner.errors import PrivilegeError
 
 
@@ -35,14 +37,23 @@ def call(
         (["run", "--target", "p4pi"], 2, "unknown target 'p4pi'; choose one of"),
         (["run", "--packets", "0"], 2, "0 is not in the range"),
         (["run", "paper-scale"], 1, "can be planned, not installed"),
+        (["run", "-s", "quickstrat"], 2, "quickstrat: no such file or ready scenario; did you"),
+        (["run", "one-plane", "-s", "t1-blackhole"], 2, "'p1-t1-1' matches no switch"),
+        (["run", "--set", "seed=x"], 2, "--set seed: "),
+        (["run", "--json", "/no/such/folder/x"], 1, "there is no folder /no/such/folder"),
+        (["run", "--target", "sim", "--json", "/"], 2, "'--json': File '/' is a directory"),
+        (["run", "-s", "eight-plane-bad-cables"], 2, "not in real time on softswitch"),
+        (["check", "three-plane"], 2, "three-plane: no such file; ready topologies are "),
+        (["check", "--target", "sim"], 2, "unknown target 'sim'; choose one of"),
+        (["check", "paper-scale"], 1, "can be planned, not installed"),
         (["fly"], 2, "No such command 'fly'"),
         (["exec", "h0"], 2, "Missing argument 'COMMAND...'"),
         (["exec", "h0", "--", "true"], 2, "nothing is running"),
-        (["link", "a", "b", "lossy"], 2, "'lossy' must be up, down or rate"),
+        (["link", "a", "b", "lossy"], 2, "'lossy' must be up, down, rate, loss or corruption"),
         (["link", "a", "b", "rate"], 2, "rate needs a value, as in: rate 10Mbps"),
         (["link", "a", "b", "up", "now"], 2, "up takes no value"),
         (["link", "a", "b", "up"], 2, "nothing is running"),
-        (["switch", "a", "explode"], 2, "'explode' must be kill, restart or blackhole"),
+        (["switch", "a", "explode"], 2, "'explode' must be kill, restart, blackhole or forward"),
         (["switch", "a", "kill"], 2, "nothing is running"),
         (["pcap", "h0"], 2, "Missing option '-o'"),
         (["pcap", "h0", "-o", "x"], 2, "nothing is running"),
@@ -95,8 +106,10 @@ def test_list_shows_topologies_and_targets(
     monkeypatch.setenv("PATH", str(tmp_path))
     code, output = call(monkeypatch, capsys, "list")
     assert code == 0
-    (row,) = [line for line in output.splitlines() if "two-plane" in line]
+    (row,) = [line for line in output.splitlines() if line.startswith("│ two-plane ")]
     assert row.replace("│", " ").split() == ["two-plane", "2", "2", "2", "4", "8"]
+    (row,) = [line for line in output.splitlines() if line.startswith("│ quickstart ")]
+    assert "two-plane" in row and "all-reduce" in row
     assert "target softswitch: ready" in output
     assert "target bmv2: needs simple_switch_grpc" in output
 
@@ -111,3 +124,29 @@ def test_a_kernel_that_forbids_namespaces_is_explained(monkeypatch: pytest.Monke
     text = str(caught.value)
     assert "\n" not in text
     assert "need root" in text and "sudo" in text and "Operation not permitted" in text
+
+
+def test_without_namespaces_the_scenario_runs_in_virtual_time(
+    tmp_path: Path,
+    base: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*arguments: object, **options: object) -> int:
+        raise PrivilegeError("network namespaces need root")
+
+    monkeypatch.setattr(cli_run, "run_in_sandbox", refuse)
+    file = tmp_path / "short.yaml"
+    file.write_text(
+        "topology: one-plane\ntraffic:\n  - transfer: {name: short, from: h0, to: h2, size: 4KiB}\n"
+    )
+    copy = tmp_path / "copy.json"
+    arguments = ("run", "-s", str(file), "--json", str(copy), "--html", str(tmp_path / "copy.html"))
+    code, output = call(monkeypatch, capsys, *arguments)
+    assert code == 0, output
+    assert "network namespaces need root\nSo this is the same scenario in virtual time." in output
+    (folder,) = base.iterdir()
+    record = from_json(json.loads((folder / "report.json").read_text()))
+    assert (record.clock, record.scenario, record.failures) == ("virtual", "short", [])
+    assert copy.read_text() == (folder / "report.json").read_text()
+    assert (tmp_path / "copy.html").read_text().startswith("<!DOCTYPE html>")

@@ -7,94 +7,21 @@ import shutil
 import signal
 import struct
 import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from host.agent.client import ControlClient
-from softswitch.control_socket import ControlClient as SwitchClient
-from tests.topologies.runner_command import TIMEOUT_S, Runner, read_until
+from tests.topologies.live_runner import LiveRunner, live_runner, wait_until
+from tests.topologies.runner_command import TIMEOUT_S, read_until
 
 pytestmark = pytest.mark.netns
-
-WAIT_S = 30.0
-
-
-class LiveRunner(Runner):
-    """A small fabric that is up, and its paths as h0's agent sees them."""
-
-    def bring_up(self, *options: str, prefix: tuple[str, ...] = ()) -> None:
-        code, output = self.run(
-            "up", str(self.topology), "--hosts", "--detach", *options, prefix=prefix
-        )
-        assert code == 0, output
-
-    @property
-    def sockets(self) -> Path:
-        (state,) = self.states()
-        return Path(state["sockets"])
-
-    def do(self, *arguments: str) -> str:
-        code, output = self.run(*arguments)
-        assert code == 0, output
-        return output
-
-    def refused(self, *arguments: str) -> tuple[int, str]:
-        """Exit code and the one line that says why."""
-        code, output = self.run(*arguments)
-        assert output.count("\n") == 1, output
-        return code, output
-
-    def answering_t1s(self) -> set[int]:
-        """Numbers of the T1s over which h1 answers probes of h0."""
-        with ControlClient(self.sockets / "hosts/h0.control") as agent:
-            evs = agent.request("probe", peer="h1", timeout_ms=500)["evs"]
-        return {
-            number
-            for number in (0, 1)
-            for ev in evs
-            if ev["rtt_ns"] is not None and f"p0-t0-0--p0-t1-{number}" in str(ev["path"])
-        }
-
-    def wait_for_t1s(self, *numbers: int) -> None:
-        wait_until(lambda: self.answering_t1s() == set(numbers))
-
-    def link_is_up(self, node: str, interface: str) -> bool:
-        return "state UP" in self.do("exec", node, "--", "ip", "-o", "link", "show", interface)
-
-    def rate_bps(self, switch: str, port: int) -> int | None:
-        with SwitchClient(self.sockets / f"{switch}.control") as control:
-            rate: int | None = control.request("stats")["stats"]["ports"][str(port)]["rate_bps"]
-        return rate
-
-    def child(self, *words: str) -> int:
-        """The process of the run whose command line has all the words."""
-        for pid in self.processes():
-            line = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-            if set(words) <= set(line):
-                return pid
-        raise AssertionError(f"no process has {words} on its command line")
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never becomes true"
 
 
 @pytest.fixture
 def runner() -> Iterator[LiveRunner]:
-    # Not tmp_path: a Unix socket's path has 108 bytes at most
-    with tempfile.TemporaryDirectory(prefix="mrc-test-") as folder:
-        made = LiveRunner(Path(folder))
-        try:
-            yield made
-        finally:
-            made.close()
-        assert made.leftovers() == []
+    with live_runner() as made:
+        yield made
 
 
 def test_agents_start_and_end_with_the_run(runner: LiveRunner) -> None:

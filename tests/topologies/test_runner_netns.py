@@ -38,7 +38,7 @@ def runner() -> Iterator[Runner]:
     "target", ["softswitch", pytest.param("bmv2", marks=pytest.mark.bmv2)], ids=str
 )
 def test_a_run_delivers_every_packet_and_trims_bursts(runner: Runner, target: str) -> None:
-    code, output = runner.run("run", str(runner.topology), "--target", target, "--packets", "3")
+    code, output = runner.run("check", str(runner.topology), "--target", target, "--packets", "3")
     assert code == 0, output
     assert output.splitlines()[-1].startswith("PASS"), output
     check = runner.check()
@@ -62,7 +62,7 @@ def test_a_run_delivers_every_packet_and_trims_bursts(runner: Runner, target: st
 
 
 def test_a_switch_that_dies_is_named_and_its_paths_fail(runner: Runner) -> None:
-    process = runner.start("run", str(runner.topology), "--packets", ENDLESS)
+    process = runner.start("check", str(runner.topology), "--packets", ENDLESS)
     output = read_until(process, "controller")
     device_id = parse_switch_name("p0-t0-1").device_id
     os.kill(runner.switch_process(device_id), signal.SIGKILL)
@@ -75,7 +75,7 @@ def test_a_switch_that_dies_is_named_and_its_paths_fail(runner: Runner) -> None:
 
 
 def test_paths_around_a_dead_switch_still_deliver(runner: Runner) -> None:
-    process = runner.start("run", str(runner.topology), "--packets", "400")
+    process = runner.start("check", str(runner.topology), "--packets", "400")
     output = read_until(process, "controller")
     device_id = parse_switch_name("p0-t1-1").device_id
     os.kill(runner.switch_process(device_id), signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_paths_around_a_dead_switch_still_deliver(runner: Runner) -> None:
 
 
 def test_a_killed_runner_leaves_nothing_in_the_kernel(runner: Runner) -> None:
-    process = runner.start("run", str(runner.topology), "--packets", ENDLESS)
+    process = runner.start("check", str(runner.topology), "--packets", ENDLESS)
     read_until(process, "controller")
     (state,) = runner.states()
     inner = os.pidfd_open(state["pid"])
@@ -119,7 +119,7 @@ def test_a_killed_runner_leaves_nothing_in_the_kernel(runner: Runner) -> None:
     ids=["ctrl-c-in-traffic", "term-while-switches-start", "hangup-at-once"],
 )
 def test_a_signal_cleans_up_at_any_step(runner: Runner, number: signal.Signals, after: str) -> None:
-    process = runner.start("run", str(runner.topology), "--packets", ENDLESS)
+    process = runner.start("check", str(runner.topology), "--packets", ENDLESS)
     read_until(process, after)
     process.send_signal(number)
     output = process.communicate(timeout=60)[0]
@@ -131,7 +131,7 @@ def test_a_signal_cleans_up_at_any_step(runner: Runner, number: signal.Signals, 
 
 
 def test_two_runs_side_by_side_do_not_meet(runner: Runner) -> None:
-    processes = [runner.start("run", str(runner.topology)) for _ in range(2)]
+    processes = [runner.start("check", str(runner.topology)) for _ in range(2)]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0, output
@@ -196,7 +196,7 @@ def test_without_privileges_it_uses_a_user_namespace(runner: Runner) -> None:
     if setpriv is None:
         pytest.skip("setpriv is not installed")
     drop = (setpriv, "--bounding-set=-sys_admin")
-    code, output = runner.run("run", str(runner.topology), prefix=drop)
+    code, output = runner.run("check", str(runner.topology), prefix=drop)
     if "network namespaces need root" in output:
         pytest.skip("this kernel does not let users make user namespaces")
     assert code == 0, output
@@ -209,7 +209,7 @@ def test_a_switch_that_does_not_start_is_explained(runner: Runner, tmp_path: Pat
     broken.write_text('#!/bin/sh\necho "no such luck" >&2\nexit 3\n')
     broken.chmod(0o755)
     runner.environment["BMV2"] = str(broken)
-    code, output = runner.run("run", str(runner.topology), "--target", "bmv2")
+    code, output = runner.run("check", str(runner.topology), "--target", "bmv2")
     assert code == 1
     assert "ended while it started (exit code 3)" in output
     assert "| no such luck" in output

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from topologies.model import LoadBalancing
 from topologies.scenario import (
     Corruption,
     Delay,
@@ -333,14 +334,16 @@ def test_problems_of_changes_name_the_change(change: str, message: str) -> None:
 def test_every_ready_scenario_loads_and_says_what_it_is() -> None:
     ready = ready_scenarios()
     assert {
-        "quickstart", "link-cut", "t1-blackhole", "nic-port-down", "lossy-path", "incast",
-        "incast-no-trim", "half-paths-down", "two-flows-one-ev", "slow-link",
+        "quickstart", "link-flaps", "t1-reboot", "t1-blackhole", "t0-failure", "nic-port-down",
+        "lossy-path", "incast", "slow-link", "eight-plane-link-cut", "eight-plane-incast-no-trim",
     } <= set(ready)  # fmt: skip
     for name, path in ready.items():
         scenario = load_scenario(path)
         assert scenario.name == name
         assert scenario.description
         assert scenario.flows or scenario.collectives
+        # Both worlds run those of small fabrics; the others are for virtual time
+        assert (scenario.fabric.name == "eight-plane") is name.startswith("eight-plane-")
 
 
 def test_a_name_like_a_ready_scenario_gets_a_hint() -> None:
@@ -357,3 +360,22 @@ def test_json_schema_knows_every_section() -> None:
     schema = json_schema()
     assert set(schema["properties"]) == set(ScenarioFile.model_fields)
     assert "from" in schema["$defs"]["TransferSection"]["properties"]
+
+
+def test_spraying_is_asked_of_the_switches() -> None:
+    text = "topology: one-plane\ntraffic:\n  - transfer: {from: h0, to: h2, size: 1KiB}\n"
+    for forwarding, endpoint, balancing in (
+        ("spray", "ecmp", LoadBalancing.PACKET),
+        ("ecmp", "ecmp", LoadBalancing.FLOW),
+        ("srv6", "srv6", LoadBalancing.FLOW),
+    ):
+        scenario = parse_scenario(text, "x.yaml", changes=[f"endpoint.forwarding={forwarding}"])
+        assert scenario.endpoint.forwarding == endpoint
+        assert scenario.fabric.load_balancing is balancing
+
+
+def test_routes_are_static_unless_a_convergence_time_is_given() -> None:
+    text = "topology: one-plane\ntraffic:\n  - transfer: {from: h0, to: h2, size: 1KiB}\n"
+    assert parse_scenario(text, "x.yaml").convergence_ns is None
+    changed = parse_scenario(text, "x.yaml", changes=["routing.convergence=10ms"])
+    assert changed.convergence_ns == 10_000_000

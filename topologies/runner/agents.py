@@ -26,13 +26,15 @@ def directory(folder: RunFolder) -> Path:
     return folder.sockets / _FOLDER
 
 
-def command(fabric: Fabric, host: Host, folder: RunFolder) -> Sequence[str]:
+def command(
+    fabric: Fabric, host: Host, folder: RunFolder, options: Sequence[str] = ()
+) -> Sequence[str]:
     """The command line of a host's agent; writes its configuration into the run's folder."""
     config = folder.path / _FOLDER / f"{host.name}.json"
     config.parent.mkdir(exist_ok=True)
     config.write_text(json.dumps(host_json(host_config(fabric, host)), indent=2) + "\n")
     agent = (sys.executable, "-m", "host.agent", "run")
-    return (*agent, "--config", str(config), "--dir", str(directory(folder)), "--verbose")
+    return (*agent, "--config", str(config), "--dir", str(directory(folder)), "--verbose", *options)
 
 
 def is_ready(folder: RunFolder, host: str) -> bool:

@@ -62,13 +62,13 @@ class Capture:
         except PortError as error:
             raise RunnerError(str(error)) from None
         try:
-            self._sockets = {each.fileno(): each for each in map(_open, self.interfaces)}
+            self._sockets = {each.fileno(): each for each in map(open_tap, self.interfaces)}
         except OSError as error:
             raise RunnerError(f"{node}: cannot capture: {error.strerror}") from None
 
     def work(self, count: int | None) -> None:
         """Capture until SIGINT or SIGTERM, the end of the run, or `count` packets."""
-        with _stop_signals() as stop, contextlib.closing(select.epoll()) as poller:
+        with stop_signals() as stop, contextlib.closing(select.epoll()) as poller:
             for descriptor in (stop, self._run, *self._sockets):
                 poller.register(descriptor, select.EPOLLIN)
             while True:
@@ -81,22 +81,8 @@ class Capture:
                     return
 
     def _take(self, source: socket.socket, count: int | None) -> None:
-        for _ in range(_BATCH):
-            if self.packets == count:
-                return
-            try:
-                frame, ancillary, _, _ = source.recvmsg(
-                    _MAX_FRAME_BYTES, socket.CMSG_SPACE(_TIMESPEC.size), socket.MSG_DONTWAIT
-                )
-            except BlockingIOError:
-                return
-            except OSError:  # the interface went down; it may come back
-                continue
-            time_ns = time.time_ns()
-            for _, kind, data in ancillary:
-                if kind == _SO_TIMESTAMPNS:
-                    seconds, nanoseconds = _TIMESPEC.unpack(data)
-                    time_ns = seconds * 1_000_000_000 + nanoseconds
+        limit = _BATCH if count is None else min(_BATCH, count - self.packets)
+        for frame, time_ns in read_tap(source, limit):
             self._writer.write(frame, time_ns)
             self.packets += 1
 
@@ -104,8 +90,7 @@ class Capture:
         """Close file and sockets; returns the packets that are missing in the file."""
         missed = 0
         for each in self._sockets.values():
-            statistics = each.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-            missed += struct.unpack("=II", statistics)[1]
+            missed += missed_by(each)
             each.close()
         self._writer.close()
         os.close(self._run)
@@ -124,7 +109,8 @@ def _choose(node: str, port: str | None) -> Sequence[str]:
     raise UsageError(f"{node} has no port {port!r}; {hint}")
 
 
-def _open(interface: str) -> socket.socket:
+def open_tap(interface: str) -> socket.socket:
+    """A packet socket that sees what an interface sends and receives. Raises OSError."""
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     try:
@@ -135,8 +121,33 @@ def _open(interface: str) -> socket.socket:
     return made
 
 
+def read_tap(tap: socket.socket, limit: int) -> Iterator[tuple[bytes, int]]:
+    """At most so many frames that wait in a tap, each with the time of day that it came at."""
+    for _ in range(limit):
+        try:
+            frame, ancillary, _, _ = tap.recvmsg(
+                _MAX_FRAME_BYTES, socket.CMSG_SPACE(_TIMESPEC.size), socket.MSG_DONTWAIT
+            )
+        except BlockingIOError:
+            return
+        except OSError:  # the interface went down; it may come back
+            continue
+        time_ns = time.time_ns()
+        for _, kind, data in ancillary:
+            if kind == _SO_TIMESTAMPNS:
+                seconds, nanoseconds = _TIMESPEC.unpack(data)
+                time_ns = seconds * 1_000_000_000 + nanoseconds
+        yield frame, time_ns
+
+
+def missed_by(tap: socket.socket) -> int:
+    """Frames that a tap had no room for, since this was last asked."""
+    statistics = tap.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+    return int(struct.unpack("=II", statistics)[1])
+
+
 @contextlib.contextmanager
-def _stop_signals() -> Iterator[int]:
+def stop_signals() -> Iterator[int]:
     """A descriptor that is readable once a signal asked to end."""
     event = os.eventfd(0, os.EFD_CLOEXEC)
 

@@ -10,31 +10,51 @@ from topologies.runner.errors import RunnerError, UsageError
 from topologies.runner.options import run_option
 from topologies.runner.run_store import default_base, select_run
 
-_LINK_ACTIONS = ("up", "down", "rate")
-_SWITCH_ACTIONS = ("kill", "restart", "blackhole")
+_LINK_ACTIONS = ("up", "down", "rate", "loss", "corruption")
+_WITH_VALUE = {"rate": "10Mbps", "loss": "1%", "corruption": "0.001"}
+_DIRECTIONS = ("up", "down", "both")
+_SWITCH_ACTIONS = ("kill", "restart", "blackhole", "forward")
 
 
 @click.command()
 @run_option
 @click.argument("node")
 @click.argument("other")
-@click.argument("action", metavar="up|down|rate")
-@click.argument("value", required=False, metavar="[RATE]")
-def link(run_id: str | None, node: str, other: str, action: str, value: str | None) -> None:
-    """Take a link down or up, or change its rate: link p0-t0-0 p0-t1-0 rate 10Mbps.
+@click.argument("action", metavar="|".join(_LINK_ACTIONS))
+@click.argument("value", required=False, metavar="[VALUE]")
+@click.option(
+    "--direction",
+    type=click.Choice(_DIRECTIONS),
+    help="Of loss and corruption; up: away from the hosts. Default: both.",
+)
+def link(
+    run_id: str | None,
+    node: str,
+    other: str,
+    action: str,
+    value: str | None,
+    direction: str | None,
+) -> None:
+    """Take a link down or up, or change what it is like: link p0-t0-0 p0-t1-0 rate 10Mbps.
 
-    The rate is that at which switches send, at one or both ends; hosts are not limited.
+    rate: at which switches send, at one or both ends; hosts are not limited. loss, corruption: of
+    each frame, with a probability (1% or 0.01; 0 ends it), on links that `up --impair` names.
     """
     from topologies.runner.control import ask
 
     if action not in _LINK_ACTIONS:
         raise UsageError(f"link: {action!r} must be {_or(_LINK_ACTIONS)}")
-    if (action == "rate") != (value is not None):
-        wrong = "needs a value, as in: rate 10Mbps" if value is None else "takes no value"
+    example = _WITH_VALUE.get(action)
+    if (example is None) != (value is None):
+        wrong = f"needs a value, as in: {action} {example}" if example else "takes no value"
         raise UsageError(f"link: {action} {wrong}")
+    if direction is not None and action not in ("loss", "corruption"):
+        raise UsageError(f"link: {action} has no direction")
     request = {"command": "link", "nodes": [node, other], "action": action}
     if value is not None:
         request["value"] = value
+    if direction is not None:
+        request["direction"] = direction
     for line in ask(select_run(default_base(), run_id), request):
         click.echo(line)
 
@@ -42,12 +62,12 @@ def link(run_id: str | None, node: str, other: str, action: str, value: str | No
 @click.command()
 @run_option
 @click.argument("node")
-@click.argument("action", metavar="kill|restart|blackhole")
+@click.argument("action", metavar="kill|restart|blackhole|forward")
 def switch(run_id: str | None, node: str, action: str) -> None:
     """Let a switch fail: switch p0-t1-0 kill.
 
     kill: its process ends at once and its links go down. blackhole: it forwards nothing and its
-    links stay up. restart: a new process, tables written, links up; it ends the other two.
+    links stay up; forward ends that. restart: a new process, tables written, links up.
     """
     from topologies.runner.control import ask
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final, TypeVar
 
 from controller.client import SwitchClient, SwitchError
@@ -77,6 +78,18 @@ class ControlPlane:
                 raise SwitchError(f"differs from its plan in {difference.count}: {lines[0]}")
 
         self._on_each(work)
+
+    def digests(self, *, skip: Iterable[str] = ()) -> dict[str, str]:
+        """SHA-256 of all that every switch but those in `skip` holds in its tables, read back.
+
+        Switches of any kind with the same entries have the same digest. Raises RunnerError.
+        """
+
+        def work(client: SwitchClient, address: Address) -> str:
+            entities = sorted(map(repr, client.read_entries(self._schema)))
+            return sha256("\n".join(entities).encode()).hexdigest()
+
+        return self._on_each(work, skip=frozenset(skip))
 
     def read_counters(self, *, skip: Iterable[str] = ()) -> dict[str, Cells]:
         """Packets by (counter, port) of every switch but those in `skip`. Raises RunnerError."""

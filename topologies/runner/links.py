@@ -32,7 +32,8 @@ class InterfaceSpec:
 
     namespace: NetworkNamespace
     name: str
-    mac: int
+    #: None: whatever the kernel takes
+    mac: int | None
 
 
 def create_links(links: Iterable[tuple[InterfaceSpec, InterfaceSpec]], mtu_bytes: int) -> None:
@@ -55,7 +56,10 @@ def create_links(links: Iterable[tuple[InterfaceSpec, InterfaceSpec]], mtu_bytes
 
 
 def _attributes(end: InterfaceSpec) -> dict[str, Any]:
-    return {"ifname": end.name, "net_ns_fd": end.namespace.fd, "address": mac_text(end.mac)}
+    attributes: dict[str, Any] = {"ifname": end.name, "net_ns_fd": end.namespace.fd}
+    if end.mac is not None:
+        attributes["address"] = mac_text(end.mac)
+    return attributes
 
 
 def bring_up(namespace: NetworkNamespace) -> None:

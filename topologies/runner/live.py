@@ -13,14 +13,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from topologies.model import Link, LinkEnd, Switch, TopologyError
-from topologies.runner import links
 from topologies.runner.control import ControlServer
 from topologies.runner.control_plane import ControlPlane
-from topologies.runner.deployment import Deployment, host_interface, switch_interface
+from topologies.runner.deployment import Deployment
 from topologies.runner.errors import RunnerError, UsageError
+from topologies.runner.impairment import DIRECTIONS
 from topologies.units import parse_rate_bps, rate_text
 
 UNLIMITED: Final = "unlimited"
+_WAYS: Final = {"up": "away from the hosts", "down": "towards the hosts", "both": "both ways"}
 
 
 class LiveFabric:
@@ -59,11 +60,25 @@ class LiveFabric:
             if self._server.fileno() in ready:
                 self._server.serve_one()
 
+    def fileno(self) -> int:
+        """Readable when somebody wants something: for who has a loop of its own."""
+        return self._server.fileno()
+
+    def serve_one(self) -> None:
+        """Carry out the request of one who waits, and answer."""
+        self._server.serve_one()
+
     def handle(self, request: Mapping[str, Any]) -> Sequence[str]:
         """Carry out one request; returns lines that say what is so now. Raises RunnerError."""
         match request:
             case {"command": "link", "nodes": [str(node), str(other)], "action": str(action)}:
-                return self._link(self._find_link(node, other), action, request.get("value"))
+                link = self._find_link(node, other)
+                value, direction = request.get("value"), request.get("direction")
+                if action in ("loss", "corruption"):
+                    return self._impair(link, action, value, direction)
+                if direction is not None:
+                    raise UsageError(f"link {link.name}: {action} has no direction")
+                return self._link(link, action, value)
             case {"command": "switch", "node": str(node), "action": str(action)}:
                 return self._switch(self._find_switch(node), action)
         raise UsageError(f"request {dict(request)!r}: want command link or switch with its fields")
@@ -88,7 +103,10 @@ class LiveFabric:
                 return self._set_link(link, up=action == "up")
             case "rate", str(text):
                 return self._set_rate(link, parse_rate(text))
-        raise UsageError(f"link {link.name}: {action!r} {value!r}: want up, down or rate RATE")
+        raise UsageError(
+            f"link {link.name}: {action!r} {value!r}: want up, down, rate RATE, loss P "
+            "or corruption P"
+        )
 
     def _set_link(self, link: Link, *, up: bool) -> Sequence[str]:
         needs_links_up = self._deployment.target.needs_links_up
@@ -108,8 +126,7 @@ class LiveFabric:
             self._links_down.add(link.name)
         for end in ends:
             if end.node not in self._killed:
-                namespace = self._deployment.namespaces[end.node]
-                links.set_state(namespace, _interface(link, end), up=up)
+                self._deployment.set_interface(link, end, up=up)
         dead = [end.node for end in _ends(link) if end.node in self._killed]
         if dead:
             when = "" if up else ", and stays down when it is restarted"
@@ -133,6 +150,26 @@ class LiveFabric:
         hosts = [end.node for end in _ends(link) if end.node not in deployment.places]
         return lines + [f"{host} is not limited: rates are those of switches" for host in hosts]
 
+    def _impair(self, link: Link, what: str, value: object, direction: object) -> Sequence[str]:
+        way = "both" if direction is None else str(direction)
+        if way not in DIRECTIONS:
+            raise UsageError(
+                f"link {link.name}: direction {direction!r} must be {', '.join(DIRECTIONS)}"
+            )
+        probability = parse_probability(value)
+        box = self._deployment.boxes.get(link.name)
+        if box is None:
+            raise RunnerError(
+                f"{link.name} has no impairment box, and only a fabric's start can put one there: "
+                f"mrc-topology up --impair {link.lower.node}:{link.upper.node}"
+            )
+        if what == "loss":
+            box.set(way, loss=probability)
+        else:
+            box.set(way, corruption=probability)
+        verb = "loses" if what == "loss" else "damages"
+        return [f"{link.name} {verb} {100 * probability:g}% of all frames {_WAYS[way]}"]
+
     # --- switches ---
 
     def _switch(self, switch: Switch, action: str) -> Sequence[str]:
@@ -147,8 +184,15 @@ class LiveFabric:
                 self._check_alive(switch.name)
                 place = self._deployment.places[switch.name]
                 self._deployment.target.make_black_hole(place)
-                return [f"{switch.name} forwards nothing, its links are up; `restart` ends it"]
-        raise UsageError(f"switch {switch.name}: want kill, restart or blackhole, not {action!r}")
+                return [f"{switch.name} forwards nothing, its links are up; `forward` ends it"]
+            case "forward":
+                self._check_alive(switch.name)
+                place = self._deployment.places[switch.name]
+                self._deployment.target.end_black_hole(place)
+                return [f"{switch.name} forwards again, with the tables that it had"]
+        raise UsageError(
+            f"switch {switch.name}: want kill, restart, blackhole or forward, not {action!r}"
+        )
 
     def _check_alive(self, name: str) -> None:
         if self._deployment.processes[name].exit_code is not None:
@@ -185,11 +229,10 @@ class LiveFabric:
         self._set_ports(switch, up=True, but=() if early else self._links_down)
 
     def _set_ports(self, switch: Switch, *, up: bool, but: Collection[str] = ()) -> None:
-        namespace = self._deployment.namespaces[switch.name]
         for link in self._links_of(switch):
             if link.name not in but:
                 end = next(end for end in _ends(link) if end.node == switch.name)
-                links.set_state(namespace, switch_interface(end.port), up=up)
+                self._deployment.set_interface(link, end, up=up)
 
     def _links_of(self, switch: Switch) -> Iterator[Link]:
         for port in self._fabric.ports(switch.id):
@@ -206,9 +249,17 @@ def parse_rate(text: str) -> int | None:
         raise UsageError(f"rate {text!r} must be like 10Mbps, or {UNLIMITED}") from None
 
 
+def parse_probability(value: object) -> float:
+    """0 to 1, or a percentage: '0.01', '1%'. Raises UsageError."""
+    text = str(value)
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise UsageError(f"probability {value!r} must be from 0 to 1, or from 0% to 100%")
+    return number
+
+
 def _ends(link: Link) -> tuple[LinkEnd, LinkEnd]:
     return link.lower, link.upper
-
-
-def _interface(link: Link, end: LinkEnd) -> str:
-    return host_interface(link.plane) if end.node.startswith("h") else switch_interface(end.port)

@@ -35,6 +35,9 @@ KEPT_RUNS: Final = 20
 #: What the 108 bytes of a Unix socket's path leave beside mrc-XXXXXXXX/p7-t1-2047.control
 _RUNTIME_PATH_BYTES: Final = 70
 
+#: Switch names and addresses, as mrc-controller --switches takes them
+SWITCHES_FILE: Final = "switches.json"
+
 _STATE_FILE: Final = "run.json"
 _LOCK_FILE: Final = "lock"
 
@@ -122,6 +125,13 @@ class RunFolder:
         fresh = self.path / (_STATE_FILE + ".new")
         fresh.write_text(json.dumps(asdict(self.state), indent=2) + "\n")
         fresh.replace(self.path / _STATE_FILE)
+
+    def mark_up(self) -> None:
+        """The fabric is up: others may find its switches."""
+        addresses = json.dumps(self.state.grpc, indent=2) + "\n"
+        (self.path / SWITCHES_FILE).write_text(addresses)
+        self.state.phase = "up"
+        self.save()
 
     def close(self, exit_code: int) -> None:
         """The run is over: its sockets go, its logs stay."""

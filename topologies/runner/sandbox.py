@@ -147,6 +147,8 @@ def _be_inner(
             code = body(Inside(struct.unpack("=q", packed)[0], rootless, ready))
     except Interrupted as interrupted:
         code = interrupted.exit_code
+    except KeyboardInterrupt:  # before anything began
+        code = 128 + signal.SIGINT
     except SystemExit as leave:
         code = leave.code if isinstance(leave.code, int) else 1
     except BaseException:

@@ -149,8 +149,8 @@ def bring_up(deployment: Deployment, narrator: Narrator) -> ControlPlane:
     fabric = deployment.fabric
     with narrator.step("network", 1) as step:
         deployment.build_network()
-        nodes = fabric.host_count + fabric.switch_count
-        step.result(f"{nodes} namespaces, {fabric.link_count} links")
+        boxes = f", {len(deployment.boxes)} of them impaired" if deployment.boxes else ""
+        step.result(f"{len(deployment.namespaces)} namespaces, {fabric.link_count} links{boxes}")
     with narrator.step("switches", fabric.switch_count) as step:
         deployment.start_switches(lambda name: step.advance())
         step.result(f"{fabric.switch_count} {deployment.target.name} processes ready")
@@ -168,11 +168,14 @@ def bring_up(deployment: Deployment, narrator: Narrator) -> ControlPlane:
     return control
 
 
-def start_agents(deployment: Deployment, narrator: Narrator) -> None:
-    """An agent on every host. Raises RunnerError with what went wrong and where."""
+def start_agents(deployment: Deployment, narrator: Narrator, options: Sequence[str] = ()) -> None:
+    """An agent on every host, with further options of `mrc-host run`.
+
+    Raises RunnerError with what went wrong and where.
+    """
     count = deployment.fabric.host_count
     with narrator.step("hosts", count) as step:
-        deployment.start_agents(lambda name: step.advance())
+        deployment.start_agents(lambda name: step.advance(), options)
         step.result(f"{count} agents ready")
 
 
@@ -203,6 +206,14 @@ class _Check:
         }
 
     def run(self, packets_per_path: int) -> CheckResult:
+        try:
+            return self._run(packets_per_path)
+        finally:
+            # Whoever sends after the check must not be heard here
+            for port in self._ports.values():
+                port.close()
+
+    def _run(self, packets_per_path: int) -> CheckResult:
         result = self._result
         before = self._cells = self._read()
         self._send_paths(packets_per_path)

@@ -65,6 +65,8 @@ class Target(ABC):
     name: str
     #: Whether a switch neither starts on interfaces that are down nor survives one that goes down
     needs_links_up: bool = False
+    #: Whether `make_black_hole` and `end_black_hole` work
+    can_be_black_hole: bool = False
 
     @abstractmethod
     def command(self, place: SwitchPlace) -> Sequence[str]:
@@ -88,6 +90,10 @@ class Target(ABC):
 
     def make_black_hole(self, place: SwitchPlace) -> None:
         """Have it lose every packet while its links stay up. Raises RunnerError."""
+        raise RunnerError(f"{place.name}: a {self.name} switch cannot be made a black hole")
+
+    def end_black_hole(self, place: SwitchPlace) -> None:
+        """Undo `make_black_hole`; tables and counters are as before. Raises RunnerError."""
         raise RunnerError(f"{place.name}: a {self.name} switch cannot be made a black hole")
 
     def not_modelled(self) -> str | None:

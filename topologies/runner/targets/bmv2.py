@@ -67,14 +67,15 @@ class Bmv2(Target):
         beside = binary.with_name(_CLI)
         cli = str(beside) if os.access(beside, os.X_OK) else shutil.which(_CLI)
         help_text = subprocess.run([binary, "--help"], capture_output=True, text=True).stdout
-        thrift = "--thrift-port" in help_text and cli is not None
+        # Its CLI may be there and lack Python's thrift module
+        thrift = "--thrift-port" in help_text and cli is not None and _runs(cli)
         return cls(binary.resolve(), Path(cli) if thrift and cli else None)
 
     def not_modelled(self) -> str | None:
         """See `Target.not_modelled`."""
         if self._cli is None:
             return (
-                f"this BMv2 has no Thrift or there is no {_CLI}: link rates and queue depths "
+                f"this BMv2 has no Thrift, or no {_CLI} that works: link rates and queue depths "
                 "are not modelled, and no port can be slowed"
             )
         return (
@@ -151,6 +152,10 @@ def _rate_command(place: SwitchPlace, port: int, rate_bps: int | None) -> str:
 
 def _is_refusal(line: str) -> bool:
     return any(word in line for word in ("Error", "Invalid", "Unknown", "Could not", "Traceback"))
+
+
+def _runs(program: str) -> bool:
+    return subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0
 
 
 def _listens(place: SwitchPlace) -> bool:

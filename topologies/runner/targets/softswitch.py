@@ -21,6 +21,7 @@ class Softswitch(Target):
     """Rates in bits per second, set at start and over its control socket."""
 
     name = "softswitch"
+    can_be_black_hole = True
 
     def command(self, place: SwitchPlace) -> Sequence[str]:
         """See `Target.command`."""
@@ -30,7 +31,12 @@ class Softswitch(Target):
         command += ["--no-p4", "--log-console", "-L", "info", "--"]
         command += ["--grpc-server-addr", place.grpc_address]
         command += ["--priority-queues", str(PRIORITY_QUEUES)]
-        command += ["--control-socket", str(_control(place)), "--ready-file", str(_ready(place))]
+        command += [
+            "--control-socket",
+            str(control_path(place)),
+            "--ready-file",
+            str(_ready(place)),
+        ]
         for port, limit in place.limits.items():
             if limit.rate_bps is not None:
                 command += ["--port-rate", f"{port}={limit.rate_bps}"]
@@ -49,7 +55,7 @@ class Softswitch(Target):
     def set_rate(self, place: SwitchPlace, port: int, rate_bps: int | None) -> None:
         """See `Target.set_rate`."""
         try:
-            with ControlClient(_control(place)) as control:
+            with ControlClient(control_path(place)) as control:
                 control.request(
                     "set_port_rate",
                     port=port,
@@ -63,29 +69,38 @@ class Softswitch(Target):
     def clear(self, place: SwitchPlace) -> None:
         """See `Target.clear`."""
         super().clear(place)
-        _control(place).unlink(missing_ok=True)
+        control_path(place).unlink(missing_ok=True)
         _ready(place).unlink(missing_ok=True)
 
     def make_black_hole(self, place: SwitchPlace) -> None:
         """Its ports are down inside, its interfaces up: neighbours see nothing."""
+        self._set_ports(place, "port_down")
+
+    def end_black_hole(self, place: SwitchPlace) -> None:
+        """See `Target.end_black_hole`."""
+        self._set_ports(place, "port_up")
+
+    @staticmethod
+    def _set_ports(place: SwitchPlace, command: str) -> None:
         try:
-            with ControlClient(_control(place)) as control:
+            with ControlClient(control_path(place)) as control:
                 for port in place.interfaces:
-                    control.request("port_down", port=port)
+                    control.request(command, port=port)
         except ControlError as error:
-            raise RunnerError(f"{place.name}: cannot turn its ports off: {error}") from None
+            raise RunnerError(f"{place.name}: {command} of all its ports: {error}") from None
 
     def own_losses(self, place: SwitchPlace) -> Mapping[str, int]:
         """See `Target.own_losses`."""
         try:
-            with ControlClient(_control(place)) as control:
+            with ControlClient(control_path(place)) as control:
                 dropped = control.request("stats")["stats"]["dropped"]
         except ControlError:
             return {}
         return {reason: count for reason, count in dropped.items() if reason not in _BY_PROGRAM}
 
 
-def _control(place: SwitchPlace) -> Path:
+def control_path(place: SwitchPlace) -> Path:
+    """Its control socket."""
     return place.sockets / f"{place.name}.control"
 
 

@@ -1,0 +1,77 @@
+"""What paths out of use have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reports.result import EvTransition, RunResult
+from reports.suspects import Suspicion, one_of, suspicions
+from tests.sim.conftest import run_scenario, simulate
+from topologies.addressing import encode_ev
+from topologies.model import Fabric
+
+FABRIC = simulate().scenario.fabric
+QUIET = run_scenario()
+
+
+def change(now_ns: int, host: str, peer: str, ev: int, new: str = "ASSUMED_BAD") -> EvTransition:
+    old = "GOOD" if new == "ASSUMED_BAD" else "ASSUMED_BAD"
+    return EvTransition(now_ns, host, peer, 17, ev, old, new, "timeout", None)
+
+
+def of(*transitions: EvTransition, fabric: Fabric = FABRIC) -> list[Suspicion]:
+    result: RunResult = replace(QUIET, flows=[], transitions=list(transitions))
+    return suspicions(fabric, result)
+
+
+def test_all_well_nothing_to_say() -> None:
+    assert suspicions(FABRIC, QUIET) == []
+
+
+def test_a_t1_is_between_two_pairs_that_lose_it() -> None:
+    ev = encode_ev(1, 0)
+    found = of(change(10, "h0", "h2", ev), change(20, "h1", "h3", ev))
+    # One after the other goes the same way through the T1
+    assert found == [
+        Suspicion(20, ("p1-t0-0--p1-t1-0", "p1-t1-0", "p1-t0-1--p1-t1-0"), 2),
+    ]
+
+
+def test_each_span_is_looked_at_where_most_were_out() -> None:
+    first, second = encode_ev(0, 0), encode_ev(0, 1)
+    found = of(
+        change(10, "h0", "h2", first),
+        change(20, "h0", "h2", second),
+        change(30, "h0", "h2", first, "GOOD"),
+        change(40, "h0", "h2", second, "GOOD"),
+        change(90, "h0", "h2", second),
+    )
+    assert [each.at_ns for each in found] == [20, 90]
+    # The whole plane, so its links at the hosts are the first that explain it
+    assert found[0].paths_out == 2 and "h0--p0-t0-0" in found[0].elements
+    assert found[1].elements == ("p0-t0-0--p0-t1-1", "p0-t1-1", "p0-t0-1--p0-t1-1")
+
+
+def test_a_path_that_only_loses_some_is_not_explained() -> None:
+    ev = encode_ev(0, 0)
+    flow = QUIET.flow("there")
+    # Another host's flow uses the same links and switches, both ways round
+    others = [
+        replace(flow, name="near", source="h0", destination="h3"),
+        replace(flow, name="far", source="h1", destination="h2"),
+    ]
+    result = replace(QUIET, flows=others, transitions=[change(flow.start_ns + 1, "h0", "h2", ev)])
+    assert suspicions(FABRIC, result) == [Suspicion(flow.start_ns + 1, (), 1)]
+    # ... unless they are over by then
+    late = [change(flow.start_ns + 10**9, "h0", "h2", ev)]
+    assert suspicions(FABRIC, replace(result, transitions=late))[0].elements
+
+
+def test_evs_that_name_no_path_say_nothing() -> None:
+    assert of(change(10, "h0", "h2", encode_ev(7, 99))) == []
+
+
+def test_names_in_a_sentence() -> None:
+    assert one_of(["a"]) == "a"
+    assert one_of(["a", "b", "c"]) == "a, b or c"
+    assert one_of([]).startswith("nothing")

@@ -1,0 +1,101 @@
+"""Where every frame went that a host's NIC put on a wire while the scenario ran.
+
+The kernel counts what crosses each interface, switches count what they drop: two witnesses that
+know nothing of each other. What went into a switch and did not come out must be what it says that
+it dropped. Where that cannot be known (its process was killed, or is BMv2, which has no counters
+around its program) the difference is counted as lost there, under a name that says so. What the
+kernel could not send since a link had just gone down counts as lost at the link.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from softswitch.switch import PORT_DOWN
+from topologies.runner.deployment import Deployment
+from topologies.runner.scenario.interfaces import (
+    Interfaces,
+    dropped_at,
+    kept_in,
+    received_by,
+    sent_by,
+)
+from topologies.runner.scenario.sampling import Sampler
+
+_LINK_DOWN = "link down"
+_RANDOM = "random loss"
+_IN_A_BOX = "in a box that cut a link"
+
+
+@dataclass(slots=True)
+class Books:
+    """Frames: sent = received + lost + in flight + unaccounted."""
+
+    sent: int = 0
+    received: int = 0
+    lost: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    unaccounted: int = 0
+    corrupted: int = 0
+
+
+def balance(
+    deployment: Deployment,
+    sampler: Sampler,
+    counters: Interfaces,
+    *,
+    killed: Collection[str],
+    swallowing: Collection[str],
+    cut_by_boxes: Collection[str],
+    quiet: bool,
+) -> Books:
+    """The books of a run.
+
+    Args:
+        counters: of all interfaces, since before the first frame.
+        killed: switches whose process was killed meanwhile, or ended.
+        swallowing: switches that were told to swallow everything for a time.
+        cut_by_boxes: links in which a box lost everything, in place of a fault of its switches.
+        quiet: nothing moved any more when the counters were read.
+    """
+    hosts = [host.name for host in deployment.fabric.hosts()]
+    books = Books(sent=sent_by(hosts, counters), received=received_by(hosts, counters))
+    counts_all = deployment.target.name == "softswitch"
+    left = 0
+    for name in deployment.places:
+        counted = sampler.drops[name].counted if name in sampler.drops else {}
+        rest = kept_in(name, counters) - sum(counted.values())
+        for reason, frames in counted.items():
+            books.lost[_cause(reason, name, swallowing)] += frames
+        unsent = min(max(rest, 0), dropped_at(name, counters))
+        books.lost[_LINK_DOWN] += unsent
+        rest -= unsent
+        if name in killed and rest > 0:
+            books.lost[f"with {name}, which was killed"] += rest
+        elif not counts_all and rest > 0:
+            books.lost[f"in {deployment.target.name} before or after the program"] += rest
+        else:
+            left += rest
+    for link in deployment.boxes:
+        counted = sampler.boxes[link].counted if link in sampler.boxes else {}
+        books.corrupted += counted.get("corrupted", 0)
+        lost = counted.get("lost", 0)
+        own = sum(frames for name, frames in counted.items() if name.startswith("own "))
+        books.lost[_IN_A_BOX if link in cut_by_boxes else _RANDOM] += lost
+        books.lost[_LINK_DOWN] += own
+        left += kept_in(link, counters) - lost - own
+    books.lost = +books.lost
+    if quiet:
+        books.unaccounted = left
+    else:
+        books.in_flight = max(left, 0)
+        books.unaccounted = min(left, 0)
+    return books
+
+
+def _cause(reason: str, switch: str, swallowing: Collection[str]) -> str:
+    if reason != PORT_DOWN:
+        return reason.replace("_", " ")
+    return f"swallowed by {switch}" if switch in swallowing else _LINK_DOWN
