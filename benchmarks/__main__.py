@@ -13,6 +13,7 @@ MODULES = (
     "benchmarks.controller_scale",
     "benchmarks.wire_codec",
     "benchmarks.endpoint",
+    "benchmarks.end_to_end",
     "benchmarks.sim_cost",
 )
 FULL = {"benchmarks.sim_cost": ["--million"]}
@@ -22,6 +23,7 @@ QUICK = {
     "benchmarks.controller_scale": ["--quick"],
     "benchmarks.wire_codec": ["--packets", "2000"],
     "benchmarks.endpoint": ["--mebibytes", "4"],
+    "benchmarks.end_to_end": ["--seconds", "2"],
     "benchmarks.sim_cost": ["--quick"],
 }
 
