@@ -55,7 +55,7 @@ class Runs:
 
     def alone(self, size: str) -> RunResult:
         """One transfer with nothing in its way."""
-        return self.run("quickstart", f"traffic[0].transfer.size={size}")
+        return self.run("eight-plane-quickstart", f"traffic[0].transfer.size={size}")
 
 
 def _rate_bps(result: RunResult, start_ns: int, end_ns: int) -> float:
@@ -139,22 +139,24 @@ def _mapped_out(runs: Runs, name: str, scenario: str, fault: str) -> Iterator[Cl
 
 def link_cut(runs: Runs) -> Iterator[Claim]:
     """A T0-T1 link is cut and repaired."""
-    return _mapped_out(runs, "T0-T1 link cut", "link-cut", "cut")
+    return _mapped_out(runs, "T0-T1 link cut", "eight-plane-link-cut", "cut")
 
 
 def t1_blackhole(runs: Runs) -> Iterator[Claim]:
     """A T1 swallows packets with its links up."""
-    return _mapped_out(runs, "T1 blackhole", "t1-blackhole", "blackhole")
+    return _mapped_out(runs, "T1 blackhole", "eight-plane-t1-blackhole", "blackhole")
 
 
 def nic_port(runs: Runs) -> Iterator[Claim]:
     """A port of the receiving NIC goes down and comes back."""
-    return _ports_down(runs, "NIC port down", "nic-port-down", "port", 7)
+    return _ports_down(runs, "NIC port down", "eight-plane-nic-port-down", "port", 7)
 
 
 def nic_ports(runs: Runs) -> Iterator[Claim]:
     """Four ports of the receiving NIC go down at once and come back."""
-    return _ports_down(runs, "four NIC ports down at once", "four-ports-down", "ports", 4)
+    return _ports_down(
+        runs, "four NIC ports down at once", "eight-plane-four-ports-down", "ports", 4
+    )
 
 
 def _ports_down(
@@ -190,7 +192,7 @@ def _ports_down(
 def lossy_ev(runs: Runs) -> Iterator[Claim]:
     """One EV of two a plane loses 20 %."""
     name = "one EV losing 20 %"
-    alone = runs.run("lossy-path", "faults=[]", "expect={}").flows[0]
+    alone = runs.run("eight-plane-lossy-path", "faults=[]", "expect={}").flows[0]
     result, effect = _lossy_on_ev_in_use(runs)
     flow = result.flows[0]
     first_timeout_ns = 33_000
@@ -224,7 +226,7 @@ def _lossy_on_ev_in_use(runs: Runs) -> tuple[RunResult, FaultEffect]:
     """Run with the loss on the path of the plane that is in use, whichever that is."""
     for uplink in (0, 1):
         changes = (f"faults[0].loss.path.uplink={uplink}", "expect={}")
-        result = runs.run("lossy-path", *changes)
+        result = runs.run("eight-plane-lossy-path", *changes)
         effect = result.fault("lossy")
         if effect.packets_sent:
             return result, effect
@@ -234,7 +236,7 @@ def _lossy_on_ev_in_use(runs: Runs) -> tuple[RunResult, FaultEffect]:
 def two_flows(runs: Runs) -> Iterator[Claim]:
     """Two flows forced on one EV, then free."""
     name = "two flows forced on one EV"
-    result = runs.run("two-flows-one-ev")
+    result = runs.run("eight-plane-two-flows-one-ev")
     line = 100e9 * result.payload_share
     forced = _rate_bps(result, 100_000, 400_000)
     free = _rate_bps(result, 600_000, 1_200_000)
@@ -251,7 +253,7 @@ def two_flows(runs: Runs) -> Iterator[Claim]:
 def incast(runs: Runs) -> Iterator[Claim]:
     """Seven to one, with a victim, with and without trimming."""
     name = "7:1 incast"
-    result = runs.run("incast")
+    result = runs.run("eight-plane-incast")
     flows = [flow for flow in result.flows if flow.group == "incast"]
     jain = jain_index([flow.goodput_bps for flow in flows])
     yield Claim(name, "Jain's index >= 0.99", f"{jain:.4f}", jain >= 0.99)
@@ -261,7 +263,7 @@ def incast(runs: Runs) -> Iterator[Claim]:
     yield Claim(name, "utilisation of the last hop >= 95 %", f"{100 * share:.2f} %", share >= 0.95)
     yield from _victim(runs, result)
     yield _books(name, result)
-    without = runs.run("incast-no-trim")
+    without = runs.run("eight-plane-incast-no-trim")
     flows = [flow for flow in without.flows if flow.group == "incast"]
     share_without = total_share(flows, without.payload_share) or 0.0
     yield Claim(
@@ -278,7 +280,7 @@ def incast(runs: Runs) -> Iterator[Claim]:
 def _victim(runs: Runs, result: RunResult) -> Iterator[Claim]:
     """The victim's rate while the incast lasts, and in the worst 20 µs of it."""
     transfer = "{transfer: {name: victim, from: h19, to: h1, size: 128MiB}}"
-    alone = runs.run("incast", f"traffic=[{transfer}]", "expect={}").flow("victim")
+    alone = runs.run("eight-plane-incast", f"traffic=[{transfer}]", "expect={}").flow("victim")
     members = [flow for flow in result.flows if flow.group == "incast"]
     start_ns = members[0].start_ns
     end_ns = start_ns + max(flow.completion_ns or 0 for flow in members)
@@ -302,7 +304,7 @@ def _victim(runs: Runs, result: RunResult) -> Iterator[Claim]:
 def half_down(runs: Runs) -> Iterator[Claim]:
     """Half the paths down from the start, no denylist."""
     name = "half the paths down"
-    result = runs.run("half-paths-down")
+    result = runs.run("eight-plane-half-paths-down")
     effect = result.fault("dead")
     (flow,) = result.flows
     paths = 16

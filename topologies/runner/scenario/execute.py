@@ -39,6 +39,8 @@ _LEAD_NS: Final = 300_000_000
 STUCK_NS: Final = 20 * 10**9
 #: What is read so long before a fault
 _LOOKS: Final = ((300_000_000, FaultWatch.read_losses), (30_000_000, FaultWatch.read_sent))
+#: What was sent into a fault is read so long before its repair
+_LOOK_BEFORE_REPAIR_NS: Final = 30_000_000
 #: So long after the end of a run its agents may take to say what they did
 _LATE_NS: Final = 10 * 10**9
 #: So long a run waits at its end until nothing moves any more
@@ -317,7 +319,10 @@ class _Run:
             return
         if fault.for_ns is None:
             return
-        await self._clock.sleep_until(watch.effect.at_ns + fault.for_ns)
+        end_ns = watch.effect.at_ns + fault.for_ns
+        await self._clock.sleep_until(end_ns - _LOOK_BEFORE_REPAIR_NS)
+        await watch.read_sent_into_it()
+        await self._clock.sleep_until(end_ns)
         await self._see_through(self._repair(watch))
 
     async def _repair(self, watch: FaultWatch) -> None:

@@ -136,17 +136,16 @@ class FaultWatch:
 
     async def end(self) -> None:
         """It is repaired now; `effect.end_ns` becomes the time at which the repair is done."""
-        # Side by side: agents answer while the repair gets under way
-        tallies, end_ns = await asyncio.gather(self._read_tallies(), self._end())
-        self._look(tallies)
-        self._frames_before = tallies
+        await self.driver.end()
         self.over = True
-        self.effect.end_ns = end_ns
+        self.effect.end_ns = self._clock.now_ns()
         self.effect.lost = await self._lost()
 
-    async def _end(self) -> int:
-        await self.driver.end()
-        return self._clock.now_ns()
+    async def read_sent_into_it(self) -> None:
+        """Right before its repair, after which hosts may send there again at once."""
+        tallies = await self._read_tallies()
+        self._look(tallies)
+        self._frames_before = tallies
 
     async def finish(self) -> None:
         """The traffic is over, its agents still there."""
