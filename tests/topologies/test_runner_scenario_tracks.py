@@ -13,6 +13,13 @@ def test_between_two_readings_a_value_changes_evenly() -> None:
     assert track.last == 130
 
 
+def test_a_reading_that_comes_late_is_left_out() -> None:
+    track = Track()
+    for now_ns, value in ((0, 0), (100, 0), (50, 0), (200, 20)):
+        track.add(now_ns, value)
+    assert track.series([50, 100, 150]) == [0, 0, 10]
+
+
 def test_without_readings_there_is_nothing() -> None:
     assert Track().series([0, 1]) == [0, 0]
     assert Track().rate(1000) == 0.0

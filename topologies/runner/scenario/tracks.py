@@ -14,7 +14,9 @@ class Track:
         self._values: list[int] = []
 
     def add(self, now_ns: int, value: int) -> None:
-        """A reading; readings come in the order of their times."""
+        """A reading; one that is older than the latest says nothing new and is left out."""
+        if self._times_ns and now_ns < self._times_ns[-1]:
+            return
         self._times_ns.append(now_ns)
         self._values.append(value)
 
