@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup p4 test trace-tests lint format bench run-topology clean
+.PHONY: help setup p4 test paper trace-tests lint format bench run-topology clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -48,11 +48,17 @@ format: $(STAMP) ## let ruff format the sources
 bench: $(STAMP) ## measure switch, controller, endpoint, virtual time; next to BMv2 where it is installed
 	@$(BIN)/python -m benchmarks
 
-TOPOLOGY ?= topologies/two-plane.yaml
 TARGET ?= softswitch
+SCENARIO ?= quickstart
 
-run-topology: $(STAMP) ## bring a fabric up in network namespaces and send packets over every path
-	@$(BIN)/mrc-topology run "$(TOPOLOGY)" --target "$(TARGET)"
+run-topology: $(STAMP) ## bring a fabric up and run a scenario on it: real packets, faults, a report
+	@$(BIN)/mrc-topology run $(if $(TOPOLOGY),"$(TOPOLOGY)") --scenario "$(SCENARIO)" --target "$(TARGET)"
+
+SCALE ?= quick
+RESULTS ?= results
+
+paper: $(STAMP) ## the paper's experiments in virtual time, ours beside the paper's, as one page (SCALE=paper: as large)
+	@$(BIN)/mrc-experiment run all --scale "$(SCALE)" --out "$(RESULTS)"
 
 clean: ## remove what make setup and the test tools left
 	rm -rf $(VENV) *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

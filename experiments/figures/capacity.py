@@ -1,0 +1,69 @@
+"""What figures 19a, b and c have in common: the uplinks of a rack fail and capacity shrinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from experiments.figures.outage import Phase, measure_outage, stream
+from experiments.model import Measured, Scale
+from experiments.simulate import GBPS, US, Document, bps, ns
+
+UPLINKS: Final = 4
+NIC_BPS: Final = 100 * GBPS
+PHASE_US: Final = {Scale.TINY: 5000, Scale.QUICK: 5000, Scale.PAPER: 20_000}
+#: 66 µs: an uplink's queue of 100 packets at 25 Gb/s is drained in 136 µs, but marking keeps it at
+#: a small part of that
+ENDPOINT: Final[Document] = {"timeout": 6}
+#: With a single plane and four paths every path that dies takes a quarter of the data and of the
+#: SACKs with it; that, and the probes that find paths that are back, take some timeouts, and are
+#: not the subject
+SETTLE_NS: Final = 3000 * US
+
+
+def measure_capacity(uplink_bps: int, failed: Sequence[int], phase_us: int, seed: int) -> Measured:
+    """One flow between racks of one plane; `failed`: uplinks down in each phase."""
+    topology: Document = {
+        "base": "eight-plane",
+        "planes": 1,
+        "t0_per_plane": 2,
+        "t1_per_plane": UPLINKS,
+        "links": {"fabric": {"rate": bps(uplink_bps)}},
+    }
+    phase_ns = phase_us * US
+    full_bps = min(NIC_BPS, UPLINKS * uplink_bps)
+    phases = [
+        Phase(
+            number * phase_ns,
+            min(NIC_BPS, (UPLINKS - down) * uplink_bps) / full_bps,
+            down > 0,
+        )
+        for number, down in enumerate(failed)
+    ]
+    end_ns = len(phases) * phase_ns
+    faults = []
+    for uplink in range(UPLINKS):
+        # The uplink is down in a row of phases
+        of = [number for number, down in enumerate(failed) if down > uplink]
+        if of:
+            faults.append(
+                {
+                    "link_down": {
+                        "name": f"uplink-{uplink}",
+                        "link": ["p0-t0-0", f"p0-t1-{uplink}"],
+                        "at": ns(of[0] * phase_ns),
+                        "for": ns(len(of) * phase_ns),
+                    }
+                }
+            )
+    flows = [stream("h0", "h4", end_ns)]
+    return measure_outage(
+        topology,
+        flows,
+        faults,
+        phases,
+        end_ns,
+        seed,
+        endpoint=ENDPOINT,
+        settle_ns=SETTLE_NS,
+    )

@@ -1,0 +1,163 @@
+"""What figures 16 and 17 have in common: a collective by size, transport and loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from matplotlib.figure import Figure as Canvas
+
+from experiments.drawing import axes, bands, legend, level
+from experiments.figures.outage import percent
+from experiments.model import Column, Measured, Parameters, Plot, Results, Scale
+from experiments.simulate import GBPS, MIB, MS, Document, ns, simulate, size
+from reports.text import bytes_text
+
+#: Of the NIC and of every link; one plane, so that both transports have the same fabric
+LINE_BPS: Final = 400 * GBPS
+HOSTS_PER_T0: Final = 4
+UPLINKS: Final = 4
+RANKS: Final = {Scale.TINY: 8, Scale.QUICK: 16, Scale.PAPER: 64}
+SIZES: Final = {
+    Scale.TINY: (2 * MIB,),
+    Scale.QUICK: (MIB // 2, 4 * MIB, 16 * MIB),
+    Scale.PAPER: (MIB // 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB),
+}
+LOSSES: Final = (0.0, 0.001, 0.01)
+#: Name → transport, queue pairs of each two ranks, ACK timeout (None: the endpoint's own default)
+TRANSPORTS: Final[dict[str, tuple[str, int, int | None]]] = {
+    "MRC, 1 QP": ("mrc", 1, None),
+    "RoCE, 1 QP": ("roce", 1, None),
+    "RoCE, 16 QPs": ("roce", 16, None),
+    # What of the cost of a loss is waiting: an ACK timeout of 16 µs, four base RTTs
+    "MRC, 16 µs timeout": ("mrc", 1, 4),
+}
+MRC: Final = "MRC, 1 QP"
+MRC_SHORT: Final = "MRC, 16 µs timeout"
+ROCE: Final = ("RoCE, 1 QP", "RoCE, 16 QPs")
+#: A run that takes longer is over: bandwidth is what was moved until then
+LIMIT_NS: Final = 100 * MS
+
+_PACKET: Final = 4242
+_ECN: Final[Document] = {"min": size(25 * _PACKET), "max": size(75 * _PACKET), "probability": 1.0}
+_QUEUE: Final[Document] = {"data_limit": size(100 * _PACKET), "control_limit": "256KiB"}
+COLUMNS: Final = (
+    Column("bus_gbps", "bus bandwidth, Gb/s", "{:.1f}".format),
+    Column("share", "of line rate for payload", percent),
+    Column("retransmissions", "packets resent", "{:.0f}".format),
+    Column("timeouts", "timeouts", "{:.0f}".format),
+    Column("marked", "ECN", "{:.0f}".format),
+)
+
+
+def parameters_of(scale: Scale) -> Sequence[Parameters]:
+    """Every transport at every loss and size."""
+    return [
+        {"transport": transport, "loss": loss, "bytes": count, "ranks": RANKS[scale]}
+        for loss in LOSSES
+        for transport in TRANSPORTS
+        for count in SIZES[scale]
+    ]
+
+
+def topology(transport: str, racks: int) -> Document:
+    """One plane. For RoCE ports that face hosts mark too, and PFC keeps queues from overflowing."""
+    host, fabric = dict(_QUEUE), {**_QUEUE, "ecn": _ECN}
+    queues: Document = {"host": host, "fabric": fabric}
+    if transport == "roce":
+        host["ecn"] = _ECN
+        queues["pfc"] = {"xoff": size(150 * _PACKET), "xon": size(100 * _PACKET)}
+        for of in (host, fabric):
+            of["data_limit"] = size(4000 * _PACKET)
+    link = {"rate": f"{LINE_BPS}bps", "delay": "500ns"}
+    return {
+        "planes": 1,
+        "t0_per_plane": racks,
+        "t1_per_plane": UPLINKS,
+        "hosts_per_t0": HOSTS_PER_T0,
+        "links": {"host": link, "fabric": link},
+        "queues": queues,
+    }
+
+
+def measure_collective(op: str, parameters: Parameters, seed: int) -> Measured:
+    """One round of a collective among hosts that take turns in racks."""
+    transport, qps, timeout = TRANSPORTS[str(parameters["transport"])]
+    ranks = int(parameters["ranks"] or 0)
+    loss = float(parameters["loss"] or 0.0)
+    work: dict[str, Any] = {
+        "name": "work",
+        "op": op,
+        "size": size(int(parameters["bytes"] or 0)),
+        "ranks": ranks,
+        "order": "spread",
+        "qps": qps,
+    }
+    faults = [{"loss": {"tier": "host", "direction": "up", "probability": loss}}] if loss else []
+    result = simulate(
+        {
+            "topology": topology(transport, max(ranks // HOSTS_PER_T0, 2)),
+            "traffic": [{"collective": work}],
+            "endpoint": {"transport": transport, **({"timeout": timeout} if timeout else {})},
+            "faults": faults,
+            "duration": ns(LIMIT_NS),
+            "expect": {"complete": False},
+        },
+        seed,
+    )
+    done = result.collective("work")
+    # What is not over in time has at most what the limit leaves it
+    bus_bps = done.bus_bps
+    if not done.done:
+        factor = 2 * (ranks - 1) / ranks if op == "all-reduce" else (ranks - 1) / ranks
+        bus_bps = done.size_bytes * 8e9 / LIMIT_NS * factor
+    return Measured(
+        {
+            "bus_gbps": bus_bps / GBPS,
+            "share": bus_bps / (LINE_BPS * result.payload_share),
+            "done": done.done,
+            "retransmissions": done.retransmissions,
+            "timeouts": done.timeouts,
+            "marked": done.ecn_marked,
+            "lost": result.lost.get("random loss", 0),
+            "packets": done.packets,
+        }
+    )
+
+
+def share(results: Results, transport: str, loss: float, count: int) -> float:
+    """The median share of line rate of one point."""
+    return results.of(transport=transport, loss=loss, bytes=count).middle("share")
+
+
+def resent_per_loss(results: Results, transport: str, loss: float, count: int) -> float:
+    """Packets sent again for each frame that was lost."""
+    of = results.of(transport=transport, loss=loss, bytes=count)
+    return sum(of.values("retransmissions")) / max(sum(of.values("lost")), 1.0)
+
+
+def draw_sweep(results: Results, canvas: Canvas) -> None:
+    """Bandwidth by size, a panel for each loss."""
+    sizes = results.distinct("bytes")
+    for index, loss in enumerate(LOSSES):
+        ax = axes(
+            canvas,
+            "size, bytes",
+            "bus bandwidth, Gb/s" if not index else "",
+            columns=len(LOSSES),
+            index=index + 1,
+        )
+        ax.set_title(f"loss {100 * loss:g} %", fontsize=9)
+        for number, transport in enumerate(TRANSPORTS):
+            of = [results.of(transport=transport, loss=loss, bytes=count) for count in sizes]
+            bands(ax, sizes, of, "bus_gbps", transport, number)
+        level(ax, LINE_BPS / GBPS, "line rate")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sizes, [bytes_text(count) for count in sizes], rotation=30)
+        ax.minorticks_off()
+        ax.set_ylim(0, LINE_BPS / GBPS * 1.05)
+        if not index:
+            legend(ax, columns=4)
+
+
+PLOT: Final = Plot("bandwidth", "Bus bandwidth by size and loss; bars: all seeds.", draw_sweep)

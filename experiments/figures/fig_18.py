@@ -1,0 +1,226 @@
+"""Figure 18: a seven-to-one incast, and a victim flow to an idle host in the target's rack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from matplotlib.figure import Figure as Canvas
+
+from experiments.drawing import COLOURS, axes, legend, level
+from experiments.figures.outage import percent
+from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
+from experiments.simulate import (
+    GBPS,
+    KIB,
+    US,
+    Document,
+    gbps_between,
+    gbps_over_time,
+    ns,
+    simulate,
+    size,
+)
+from reports.result import jain_index
+
+LINE_BPS: Final = 400 * GBPS
+#: Seven hosts of four other racks to one; the victim is in its rack, its sender in another
+TARGET, SENDERS = "h0", ("h4", "h8", "h12", "h16", "h5", "h9", "h13")
+VICTIM_FROM, VICTIM_TO = "h19", "h1"
+INCAST_US: Final = 200
+END_US: Final = {Scale.TINY: 700, Scale.QUICK: 2500, Scale.PAPER: 20_000}
+#: From the start of the incast; then it is looked at
+SETTLE_US: Final = 100
+BIN_US: Final = 50
+#: Name → transport, queue pairs, controller, PFC
+SETTINGS: Final[dict[str, tuple[str, int, str | None, bool]]] = {
+    "MRC": ("mrc", 1, None, False),
+    "RoCE DCQCN, 1 QP": ("roce", 1, "dcqcn", True),
+    "RoCE DCQCN, 10 QPs": ("roce", 10, "dcqcn", True),
+    "RoCE PFC only": ("roce", 1, "none", True),
+}
+_PACKET: Final = 4242
+_ECN: Final[Document] = {"min": size(25 * _PACKET), "max": size(75 * _PACKET), "probability": 1.0}
+#: MRC: what does not fit in 100 packets is trimmed. PFC: ports are paused long before this is full
+_LIMIT: Final = {False: size(100 * _PACKET), True: size(4000 * _PACKET)}
+_PFC: Final[Document] = {"xoff": size(150 * _PACKET), "xon": size(100 * _PACKET)}
+
+
+def parameters(scale: Scale) -> Sequence[Parameters]:
+    """The runs at a scale."""
+    return [{"setting": setting, "end_us": END_US[scale]} for setting in SETTINGS]
+
+
+def _topology(transport: str, pfc: bool) -> Document:
+    link = {"rate": f"{LINE_BPS}bps", "delay": "500ns"}
+    queue: Document = {"data_limit": _LIMIT[pfc], "control_limit": "1MiB"}
+    queues: Document = {"host": dict(queue), "fabric": {**queue, "ecn": _ECN}}
+    if transport == "roce":
+        queues["host"]["ecn"] = _ECN
+    if pfc:
+        queues["pfc"] = _PFC
+    return {
+        "planes": 1,
+        "t0_per_plane": 5,
+        "t1_per_plane": 4,
+        "hosts_per_t0": 4,
+        "links": {"host": link, "fabric": link},
+        "queues": queues,
+    }
+
+
+def measure(parameters: Parameters, seed: int) -> Measured:
+    """One run."""
+    transport, qps, controller, pfc = SETTINGS[str(parameters["setting"])]
+    end_us = int(parameters["end_us"] or 0)
+    common: Document = {"until": ns(end_us * US), "qps": qps}
+    victim = {
+        "name": "victim",
+        "from": VICTIM_FROM,
+        "to": VICTIM_TO,
+        "size": size(256 * KIB),
+        "depth": 16,
+        **common,
+    }
+    burst = {
+        "name": "incast",
+        "from": list(SENDERS),
+        "to": TARGET,
+        "size": size(256 * KIB),
+        "start": ns(INCAST_US * US),
+        "depth": 4,
+        **common,
+    }
+    endpoint: Document = {"transport": transport}
+    if controller is not None:
+        endpoint["congestion"] = {"controller": controller}
+    result = simulate(
+        {
+            "topology": _topology(transport, pfc),
+            "traffic": [{"transfer": victim}, {"incast": burst}],
+            "endpoint": endpoint,
+            "measure": {"interval": ns(5 * US)},
+            "duration": ns(end_us * US),
+            "expect": {"complete": False},
+        },
+        seed,
+    )
+    interval = result.interval_ns
+    line = LINE_BPS / GBPS * result.payload_share
+    start_ns, end_ns = (INCAST_US + SETTLE_US) * US, end_us * US
+    times, curve = gbps_over_time(result.flow("victim").delivered_samples, interval, BIN_US * US)
+    while_on = [rate for time, rate in zip(times, curve, strict=True) if time * US >= start_ns]
+    before = gbps_between(
+        result.flow("victim").delivered_samples, interval, SETTLE_US * US, INCAST_US * US
+    )
+    during = gbps_between(result.flow("victim").delivered_samples, interval, start_ns, end_ns)
+    flows = [flow for flow in result.flows if flow.group == "incast"]
+    rates = [gbps_between(flow.delivered_samples, interval, start_ns, end_ns) for flow in flows]
+    series: dict[str, Sequence[float]] = {"time_us": times, "victim": curve}
+    together = [
+        sum(values) for values in zip(*(flow.delivered_samples for flow in flows), strict=True)
+    ]
+    series["incast"] = gbps_over_time(together, interval, BIN_US * US)[1]
+    return Measured(
+        {
+            "victim_before_gbps": before,
+            "victim_gbps": during,
+            "victim_share": during / line,
+            "victim_worst_share": min(while_on) / line,
+            "incast_share": sum(rates) / line,
+            "jain": jain_index(rates),
+            "trimmed": result.trimmed,
+            "timeouts": result.total["timeouts"],
+            "marked": result.marked,
+        },
+        series,
+    )
+
+
+def checks(results: Results) -> Sequence[Check]:
+    """What is claimed of finished runs."""
+    mrc = results.of(setting="MRC")
+    one, ten, pause = (results.of(setting=name) for name in list(SETTINGS)[1:])
+    return [
+        Check(
+            "MRC: incast flows share evenly",
+            "evenly",
+            f"Jain's index {mrc.spread('jain').text('{:.4f}'.format)}, "
+            f"{percent(mrc.middle('incast_share'))} of the last hop",
+            mrc.least("jain") >= 0.95 and mrc.least("incast_share") >= 0.9,
+        ),
+        Check(
+            "MRC: the victim is untouched",
+            "untouched",
+            f"{mrc.spread('victim_share').text(percent)} of line rate, "
+            f"{percent(mrc.least('victim_worst_share'))} in the worst {BIN_US} µs",
+            mrc.least("victim_share") >= 0.97,
+        ),
+        Check(
+            "RoCE with DCQCN, 1 QP: the victim loses",
+            "-25 %",
+            f"{one.spread('victim_share').text(percent)} of line rate",
+            one.middle("victim_share") <= 0.9,
+        ),
+        Check(
+            "RoCE with DCQCN, 1 QP: the victim loses about a quarter",
+            "-25 %",
+            f"{100 * (one.middle('victim_share') - 1):.0f} %",
+            0.6 <= one.middle("victim_share") <= 0.9,
+            differs="what is seen here is how the incast begins: pauses and marks cut the victim's "
+            "rate within some 100 µs, and it stays at that level to the end of the run (see the "
+            "curve). DCQCN adds 40 Mb/s every 55 µs, so that to win back 300 Gb/s takes some 0.4 "
+            "s, a hundred times as long as the run; the paper's numbers are of seconds.",
+        ),
+        Check(
+            "RoCE with DCQCN, 10 QPs: the victim has deep dips",
+            "dips of -75 %, a second each",
+            f"{ten.spread('victim_worst_share').text(percent)} of line rate in the worst "
+            f"{BIN_US} µs, {ten.spread('victim_share').text(percent)} on average",
+            ten.middle("victim_worst_share") <= 0.6,
+        ),
+        Check(
+            "RoCE with PFC only: the victim is throttled with the incast",
+            "30-100 of 400 Gb/s",
+            f"{pause.spread('victim_gbps').text('{:.0f}'.format)} of 400 Gb/s",
+            pause.middle("victim_share") <= 0.5,
+        ),
+    ]
+
+
+def draw(results: Results, canvas: Canvas) -> None:
+    """The picture."""
+    ax = axes(canvas, "time, µs", "victim, Gb/s")
+    for number, setting in enumerate(SETTINGS):
+        piece = results.of(setting=setting).first_seed()
+        ax.plot(piece.curve("time_us"), piece.curve("victim"), color=COLOURS[number], label=setting)
+    ax.axvline(INCAST_US, color="black", linestyle=":", linewidth=1)
+    level(ax, LINE_BPS / GBPS, "line rate")
+    ax.set_ylim(0, LINE_BPS / GBPS * 1.05)
+    legend(ax, columns=3)
+
+
+FIGURE = Figure(
+    name="fig-18",
+    title="a 7:1 incast, and a victim to an idle host in the target's rack",
+    paper="MRC: incast flows share evenly, the victim is untouched. RoCE with DCQCN, 1 QP: victim "
+    "-25 %; 10 QPs: one-second dips of -75 %; PFC only: victim at 30-100 of 400 Gb/s.",
+    setup="One plane of 400 Gb/s, 5 racks of 4 hosts, 4 T1s. The victim runs all the time, the "
+    "incast begins at 200 µs and goes on. MRC with trimming and no PFC; RoCE on the "
+    "same links with "
+    "PFC (pause at 150 packets of an ingress port) and ECN on all ports. Milliseconds instead of "
+    "seconds.",
+    parameters=parameters,
+    measure=measure,
+    checks=checks,
+    plots=[Plot("victim", "Rate of the victim, first seed; dotted: the incast begins.", draw)],
+    columns=(
+        Column("victim_gbps", "victim, Gb/s", "{:.0f}".format),
+        Column("victim_share", "victim, of line rate", percent),
+        Column("victim_worst_share", "in its worst 50 µs", percent),
+        Column("incast_share", "incast, of the last hop", percent),
+        Column("jain", "Jain's index", "{:.4f}".format),
+        Column("trimmed", "trimmed", "{:.0f}".format),
+        Column("timeouts", "timeouts", "{:.0f}".format),
+    ),
+)

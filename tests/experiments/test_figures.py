@@ -1,0 +1,22 @@
+"""Each figure's claims, at tiny scale: a claim that breaks is a test that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.catalogue import FIGURES, figure
+from experiments.drawing import render
+from experiments.model import Piece, Results, Scale
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_claims_hold(name: str) -> None:
+    one = figure(name)
+    pieces = [Piece(run, one.measure(run.parameters, run.seed)) for run in one.runs(Scale.TINY)]
+    results = Results(pieces)
+    broken = [f"{check.claim}: {check.ours}" for check in one.checks(results) if check.failed]
+    assert not broken
+    for column in one.columns:
+        assert all(piece[column.metric] is not None for piece in pieces)
+    for plot in one.plots:
+        assert render(plot, results, "svg").startswith(b"<?xml")
