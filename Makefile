@@ -14,7 +14,7 @@ help: ## list the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## install system packages and make .venv with all commands in it
-	@echo "setup: ready; the commands are in $(BIN): mrc-topology, mrc-controller, mrc-sim, mrc-host, softswitch"
+	@echo "setup: ready; the commands are in $(BIN): mrc-topology, mrc-controller, mrc-sim, mrc-host, mrc-experiment, softswitch"
 
 $(STAMP): pyproject.toml scripts/system-packages.sh
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); call make PYTHON=… with a Python 3.11 or newer" >&2; exit 1; }
@@ -51,7 +51,7 @@ bench: $(STAMP) ## measure switch, controller, endpoint, virtual time; next to B
 TARGET ?= softswitch
 SCENARIO ?= quickstart
 
-run-topology: $(STAMP) ## bring a fabric up and run a scenario on it: real packets, faults, a report
+run-topology: $(STAMP) ## bring a fabric up in network namespaces and run MRC on it while a link dies and returns
 	@$(BIN)/mrc-topology run $(if $(TOPOLOGY),"$(TOPOLOGY)") --scenario "$(SCENARIO)" --target "$(TARGET)"
 
 SCALE ?= quick
