@@ -19,7 +19,7 @@ from reports.record import (
 from reports.result import CollectiveResult, EvTransition, FaultEffect, FlowResult, RunResult
 from reports.suspects import suspicions
 from topologies import scenario as model
-from topologies.addressing import AddressingError, Path, path_of_ev
+from topologies.addressing import Path, path_of_ev
 from topologies.fault_scope import path_of, paths_of, scope_of
 from topologies.model import Fabric
 
@@ -135,7 +135,7 @@ def _fault(fault: model.Fault, effect: FaultEffect, fabric: Fabric) -> FaultReco
         switches=sorted(scope.switches),
         paths=[_path_ref_text(path, fabric) for path in paths_of(fault)],
         lost=effect.lost,
-        packets_sent=effect.packets_sent,
+        packets_sent=effect.packets_sent if effect.sent_known else None,
         evs_out=effect.evs_out,
         first_out_ns=effect.first_out_ns,
         last_out_ns=effect.last_out_ns,
@@ -158,7 +158,7 @@ def _path_text(path: Path) -> str:
 def _ev_text(fabric: Fabric, each: EvTransition) -> str:
     try:
         path = path_of_ev(each.ev, fabric.host(each.host).id, fabric.host(each.peer).id)
-    except AddressingError:
+    except ValueError:  # no EV of the plan, or a peer that nobody knew any more
         return f"EV {each.ev:#010x}"
     return _path_text(path)
 

@@ -49,16 +49,24 @@ class Out:
         """A table; its first column is left-aligned.
 
         Columns that do not fit stand in further tables below it, each with the first column again:
-        nothing is ever cut off.
+        nothing is ever cut off. Where not even one fits beside the first column, what that has is
+        a line above.
         """
         widths = [
             max(cell_len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)
         ]
+        above = 1 + widths[0] + 2 + max(widths[1:]) > self._console.width
+        if above:
+            widths[0] = len(_HANGING)
         self.line()
         self.line(f"[bold]{title}[/]")
         for part in _parts(widths, self._console.width):
             for number, row in enumerate((columns, *rows)):
-                cells = [_aligned(row[0], widths[0], left=True)]
+                name = row[0]
+                if above and name:
+                    self.line(escape(f" {name}"))
+                    name = ""
+                cells = [_aligned(name, widths[0], left=True)]
                 cells += [_aligned(row[index], widths[index]) for index in part]
                 text = escape(" " + "  ".join(cells).rstrip())
                 self.line(text if number else f"[dim]{text}[/]")

@@ -260,7 +260,7 @@ def _faults(faults: Sequence[FaultRecord]) -> str:
             compared = fault.lowest_rate_bps is not None
             row += [
                 str(fault.lost),
-                str(fault.packets_sent),
+                NONE if fault.packets_sent is None else str(fault.packets_sent),
                 str(fault.evs_out),
                 time_text(fault.first_out_ns),
                 time_text(fault.last_out_ns),

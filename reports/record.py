@@ -85,9 +85,10 @@ class FaultRecord:
     """A fault, where it is, and what it did.
 
     `end_ns` None: it stays. `begun`: it began before the run was over. `links`, `switches`: by
-    name; `paths`: in words, where only some paths are concerned. `full_rate_ns`, `recovery_ns`:
-    from its beginning and from its end until the rate of all flows was what it had been before; 0:
-    it never fell; None: not again, or nothing to compare with.
+    name; `paths`: in words, where only some paths are concerned. `packets_sent`: data sent into
+    it; None: frames do not name their paths, and nobody knows. `full_rate_ns`, `recovery_ns`: from
+    its beginning and from its end until the rate of all flows was what it had been before; 0: it
+    never fell; None: not again, or nothing to compare with.
     """
 
     name: str
@@ -99,7 +100,7 @@ class FaultRecord:
     switches: list[str]
     paths: list[str]
     lost: int
-    packets_sent: int
+    packets_sent: int | None
     evs_out: int
     first_out_ns: int | None
     last_out_ns: int | None

@@ -28,7 +28,8 @@ class FaultEffect:
 
     `last_packet_ns`: from its beginning to the last data that a host began to send on a path
     through it; None: none was sent. `packets_sent`: how many, retransmissions among them;
-    `packets_after`: how many after its end.
+    `packets_after`: how many after its end. `sent_known`: whether these are known; frames that do
+    not name their path tell nobody what they went into, and a denial is no place to go into.
     `full_rate_ns`: from its beginning until all flows together were at 95 % of the rate before it,
     and stayed there for 16 samples; 0: they never fell below; None: they did not get there while
     the fault held, or nothing was sent before it. `recovery_ns`: the same from its end on. Both
@@ -42,6 +43,7 @@ class FaultEffect:
     at_ns: int
     end_ns: int | None
     begun: bool
+    sent_known: bool = True
     lost: int = 0
     packets_sent: int = 0
     packets_after: int = 0

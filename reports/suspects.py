@@ -38,7 +38,9 @@ def suspicions(fabric: Fabric, result: RunResult) -> list[Suspicion]:
     A path counts as in use where its hosts had traffic at that moment and its EV was not out.
     """
     found: list[Suspicion] = []
-    for at_ns, out, pairs in _episodes(result.transitions):
+    hosts = {host.name for host in fabric.hosts()}
+    known_ends = (each for each in result.transitions if {each.host, each.peer} <= hosts)
+    for at_ns, out, pairs in _episodes(known_ends):
         pairs |= {
             (flow.source, flow.destination) for flow in result.flows if _is_running(flow, at_ns)
         }

@@ -233,7 +233,11 @@ def _faults(out: Out, result: RunResult) -> None:
         if not fault.begun:
             rows.append((f"{fault.name} (never began)", *(NONE,) * 11))
             continue
-        last = "none sent" if fault.last_packet_ns is None else time_text(fault.last_packet_ns)
+        sent, last = str(fault.packets_sent), time_text(fault.last_packet_ns)
+        if not fault.sent_known:
+            sent = last = NONE
+        elif fault.last_packet_ns is None:
+            last = "none sent"
         end = NONE if fault.end_ns is None else time_text(fault.end_ns)
         rows.append(
             (
@@ -241,7 +245,7 @@ def _faults(out: Out, result: RunResult) -> None:
                 time_text(fault.at_ns),
                 end,
                 str(fault.lost),
-                str(fault.packets_sent),
+                sent,
                 last,
                 str(fault.evs_out),
                 time_text(fault.first_out_ns),

@@ -8,6 +8,7 @@ from reports.result import FlowResult, RunResult, jain_index
 from topologies.model import Fabric
 from topologies.scenario import (
     CollectiveExpectation,
+    Deny,
     Expectations,
     FaultExpectation,
     FlowExpectation,
@@ -161,6 +162,12 @@ def _faults(expect: FaultExpectation, result: RunResult) -> Iterator[str]:
                 f"{fault.name}: {fault.evs_out} EVs went out of use, "
                 f"expected at least {expect.evs_out_min}"
             )
+        limits = expect.last_packet_max_ns, expect.last_packet_max_rtts
+        if not fault.sent_known and limits != (None, None):
+            why = "frames name their paths with SRv6 only"
+            if fault.kind == Deny.__name__:
+                why = "a denial is no place; expect it of the other faults by their names"
+            yield f"{fault.name}: nobody knows how long data was sent into it: {why}"
         last_ns = fault.last_packet_ns or 0
         if expect.last_packet_max_ns is not None and last_ns > expect.last_packet_max_ns:
             yield (

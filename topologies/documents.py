@@ -167,15 +167,22 @@ def message_of(schema: type[BaseModel], details: ErrorDetails) -> str:
             return "is empty; leave it out or write its fields under it"
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"{value!r} is not a section: write its fields under it"
+        case "list_type" if value is None:
+            return "is empty; leave it out or write its items under it"
         case "list_type":
             return f"{value!r} is not a list"
-        case "too_short" | "too_long":
-            needed = context.get("min_length", context.get("max_length"))
-            return f"has {context['actual_length']} items instead of {needed}"
+        case "too_short":
+            return _wrong_length(context["actual_length"], "at least", context["min_length"])
+        case "too_long":
+            return _wrong_length(context["actual_length"], "at most", context["max_length"])
         case "string_pattern_mismatch":
             return f"{value!r} may have letters, digits, '.', '_' and '-' only"
         case _:
             return f"{value!r}: {details['msg']}"
+
+
+def _wrong_length(length: int, bound: str, needed: int) -> str:
+    return f"has {length} item{'' if length == 1 else 's'}; it must have {bound} {needed}"
 
 
 def did_you_mean(word: str, words: Sequence[str]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from topologies import scenario as model
@@ -23,6 +23,11 @@ class FaultScope:
     links: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()
     carrier: bytes | None = None
+
+    @property
+    def is_a_place(self) -> bool:
+        """Whether data can go into it: a denial is nowhere."""
+        return bool(self.links or self.switches or self.carrier is not None)
 
     def crosses(self, fabric: Fabric, path: Path) -> bool:
         """Whether a path goes through what is at fault."""
@@ -81,3 +86,24 @@ def paths_of(fault: model.Fault) -> Iterator[model.PathRef]:
             yield from fault.paths
         case model.Impairment(path=model.PathRef() as path):
             yield path
+
+
+def collisions(faults: Iterable[model.Fault]) -> Iterator[tuple[model.Fault, model.Fault, str]]:
+    """(earlier, later, switch) where two faults would have one switch dead or off at one time.
+
+    The end of the first would revive it in the middle of the second. One that ends as the other
+    begins collides with it too: in real time nobody can say which of them is done first.
+    """
+    by_switch: dict[str, list[model.SwitchDead | model.SwitchReboot]] = {}
+    for fault in faults:
+        if isinstance(fault, model.SwitchDead | model.SwitchReboot):
+            for name in fault.switches:
+                by_switch.setdefault(name, []).append(fault)
+    for name, some in by_switch.items():
+        some.sort(key=lambda each: each.at_ns)
+        holder = some[0]
+        for each in some[1:]:
+            if holder.end_ns is None or each.at_ns <= holder.end_ns:
+                yield holder, each, name
+            if holder.end_ns is not None and (each.end_ns is None or each.end_ns > holder.end_ns):
+                holder = each

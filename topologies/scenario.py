@@ -244,6 +244,12 @@ class Endpoint:
     #: Where the file says so: by the field's dotted name within the section, file and line
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
+    @property
+    def frames_name_paths(self) -> bool:
+        """Whether data frames bear their path in an address, so that it can be told what went
+        where."""
+        return self.forwarding == "srv6"
+
     def located(self, problem: str) -> str:
         """A problem with these settings, with the place in front of it that it is about.
 

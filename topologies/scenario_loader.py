@@ -30,6 +30,7 @@ from topologies.documents import (
     read_text,
     section_at,
 )
+from topologies.fault_scope import collisions
 from topologies.loader import (
     WHAT_A_TOPOLOGY_IS,
     TopologyFileError,
@@ -41,6 +42,7 @@ from topologies.model import Fabric, Host, Link, LoadBalancing, Tier, TopologyEr
 from topologies.scenario import Scenario
 from topologies.schema import TopologyFile
 from topologies.timing import sample_interval_ns
+from topologies.units import delay_text
 
 SCENARIO_DIRECTORY = Path(__file__).parent / "scenarios"
 WHAT_A_SCENARIO_IS = "a scenario is a list of fields, as 'topology: two-plane'"
@@ -78,7 +80,8 @@ def find_scenario(name_or_path: str) -> Path:
         return ready[name_or_path]
     near = did_you_mean(name_or_path, list(ready))
     hint = f"did you mean {near}?" if near else f"ready scenarios are {', '.join(ready)}"
-    raise ScenarioFileError([f"{name_or_path}: no such file or ready scenario; {hint}"])
+    wrong = "is a directory" if path.is_dir() else "no such file or ready scenario"
+    raise ScenarioFileError([f"{name_or_path or repr('')}: {wrong}; {hint}"])
 
 
 def load_scenario(
@@ -178,7 +181,7 @@ class _File:
                 location = _without_unions(details["loc"])
                 known = {**details, "loc": location}
                 message = message_of(schema.ScenarioFile, known)  # type: ignore[arg-type]
-                if location[:1] == ("topology",):
+                if location[:1] == ("topology",) and details["type"] != "missing":
                     message = "is neither the name of a topology nor a section"
                 problems.append((line_of(self.document, location), self.at(location, message)))
             lines = dict.fromkeys(problem for _, problem in sorted(problems))
@@ -273,7 +276,7 @@ class _Resolver:
         self.seed = checked.seed if seed is None else seed
         self.problems: list[str] = []
         self.fabric = self._topology()
-        if checked.endpoint.forwarding == "spray":
+        if self._forwarding == "spray":
             self.fabric = replace(self.fabric, load_balancing=LoadBalancing.PACKET)
         self._links: list[Link] | None = None
 
@@ -281,7 +284,7 @@ class _Resolver:
         """Everything. Raises ScenarioFileError."""
         checked = self.checked
         flows, collectives = self._traffic()
-        faults = tuple(self._faults())
+        faults = self._faults()
         expect = self._expectations(
             [flow.name for flow in flows],
             [collective.name for collective in collectives],
@@ -596,7 +599,25 @@ class _Resolver:
 
     # --- faults ---
 
-    def _faults(self) -> Iterator[model.Fault]:
+    def _faults(self) -> tuple[model.Fault, ...]:
+        located = list(self._located_faults())
+        #: By identity: names may be taken twice, which is complained about elsewhere
+        places = {id(fault): location for location, fault in located}
+        faults = tuple(fault for _, fault in located)
+        told: set[tuple[Location, Location]] = set()
+        for first, second, switch in collisions(faults):
+            pair = places[id(first)], places[id(second)]
+            if pair in told:  # of other switches, or at other times
+                continue
+            told.add(pair)
+            self._complain(
+                pair[1],
+                f"{second.name} and {first.name} hold {switch} at one time, and the end of one "
+                "would revive it for both; let the later begin after the earlier is over",
+            )
+        return faults
+
+    def _located_faults(self) -> Iterator[tuple[Location, model.Fault]]:
         taken: set[str] = set()
         for number, item in enumerate(self.checked.faults):
             kind, section = item.chosen()
@@ -608,6 +629,13 @@ class _Resolver:
             elif name in taken:
                 self._complain((*location, "name"), f"{name!r} is a name already taken")
             taken.add(name)
+            duration = self.checked.duration
+            if duration is not None and section.at >= duration:
+                self._complain(
+                    (*location, "at"),
+                    f"{delay_text(section.at)} is after the end: duration is "
+                    f"{delay_text(duration)}",
+                )
             for time in range(section.times):
                 when = {
                     "name": name if section.times == 1 else f"{name}-{time + 1}",
@@ -617,7 +645,7 @@ class _Resolver:
                 fault = self._fault(kind, section, location, when)
                 if fault is None:
                     break
-                yield fault
+                yield location, fault
 
     def _fault(
         self, kind: str, section: Any, location: Location, when: dict[str, Any]
@@ -708,8 +736,9 @@ class _Resolver:
         location: Location,
         at: Location,
     ) -> list[model.PathRef]:
-        if self._is_roce:
-            self._complain(location, "paths are MRC's to choose; with transport roce, name links")
+        if self._is_roce or self._forwarding != "srv6":
+            what = "transport roce" if self._is_roce else f"forwarding {self._forwarding}"
+            self._complain(location, f"paths are MRC's to choose; with {what}, name links")
             return []
         source = self._host(section.source, (*location, "from"))
         destination = self._host(section.to, (*location, "to"))
@@ -796,6 +825,10 @@ class _Resolver:
     def _is_roce(self) -> bool:
         return self.checked.endpoint.transport == "roce"
 
+    @property
+    def _forwarding(self) -> str:
+        return self.checked.endpoint.forwarding or ("ecmp" if self._is_roce else "srv6")
+
     def _endpoint(self) -> model.Endpoint:
         section = self.checked.endpoint
         given = {
@@ -815,11 +848,10 @@ class _Resolver:
             "rnr_timer": section.rnr_timer,
             "cnp_interval_ns": section.cnp_interval,
         }
-        forwarding = section.forwarding or ("ecmp" if self._is_roce else "srv6")
         return model.Endpoint(
             transport=section.transport,
             # Switches spray; to endpoints it is as with ECMP
-            forwarding="ecmp" if forwarding == "spray" else forwarding,
+            forwarding="ecmp" if self._forwarding == "spray" else self._forwarding,
             qp={name: value for name, value in given.items() if value is not None},
             congestion=section.congestion or {},
             evs=section.evs or {},

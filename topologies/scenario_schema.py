@@ -375,7 +375,9 @@ class FaultExpectation(Section):
     fault: str = Field(default="*", description="Name of a fault, or a pattern")
     lost_max: int | None = Field(default=None, ge=0, description="Frames lost by it")
     last_packet_max: Delay | None = Field(
-        default=None, description="From its beginning to the last data sent on a path through it"
+        default=None,
+        description="From its beginning to the last data sent on a path through it; known with "
+        "SRv6 only, whose frames name their paths, and of no deny, which is no place",
     )
     last_packet_max_rtts: float | None = Field(
         default=None, ge=0.0, description="The same, in base RTTs"

@@ -280,13 +280,18 @@ def quit_agent(agent: str | None) -> None:
 @cli.command("list")
 def list_agents() -> None:
     """List the agents that run."""
-    for path in sorted(default_directory().glob("*.control")):
+    directory = default_directory()
+    found = False
+    for path in sorted(directory.glob("*.control")):
         try:
             with ControlClient(path, timeout_s=5.0) as client:
                 hello = client.request("hello")
         except AgentError:
             continue
+        found = True
         click.echo(f"{hello['host']}  {hello['address']}  pid {hello['pid']}  {path}")
+    if not found:
+        click.echo(f"no agent runs in {directory} ($MRC_HOST_DIR)", err=True)
 
 
 def _show(

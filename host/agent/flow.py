@@ -280,6 +280,7 @@ class Flow:
         self._ran = True
         self.until_ns = until_ns
         checker = asyncio.create_task(self._check_all())
+        checker.add_done_callback(self._checker_ended)
         done = False
         try:
             await asyncio.sleep((start_ns - time.monotonic_ns()) / _NS)
@@ -300,6 +301,11 @@ class Flow:
         return await self._result(done)
 
     # --- while it runs ---
+
+    def _checker_ended(self, checker: asyncio.Task[None]) -> None:
+        """Who waits for the end learns what went wrong, and does not wait for ever."""
+        if not checker.cancelled() and checker.exception() is not None:
+            self._over.set()
 
     def look(self) -> None:
         """Something has changed: see whether all is over."""

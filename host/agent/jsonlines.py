@@ -25,7 +25,7 @@ async def read_object(reader: asyncio.StreamReader) -> dict[str, Any] | None:
         return None
     try:
         document = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}") from None
     if not isinstance(document, dict):
         raise UsageError("not a JSON object")

@@ -40,7 +40,7 @@ def find_agent(agent: str | None) -> Path:
 
 
 def _that_run(directory: Path, names: str) -> str:
-    return f"there are {names}" if names else f"there is none in {directory}"
+    return f"there are {names}" if names else f"there is none in {directory} ($MRC_HOST_DIR)"
 
 
 def open_agent(agent: str | None) -> ControlClient:

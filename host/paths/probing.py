@@ -1,11 +1,13 @@
 """When to probe which EV that is ASSUMED_BAD, and when it has answered often enough.
 
-mrc-protocol.md, section 3: "Probes answered (several in a row) → GOOD". One probe of an EV is out
-at a time; between any two probes of a queue pair at least `gap_ns` pass, whatever the number of bad
-EVs, so the rate is bounded. The time between two probes of an EV doubles with each that is not
-answered, up to 32 times: a repair is noticed in about as long as the failure lasted. An EV that
-relapses soon after it came back must answer twice as often, and so on up to 16 times, so that a
-path that loses some packets does not come and go.
+mrc-protocol.md, section 3: "Probes answered (several in a row) → GOOD". An EV is probed as soon as
+it is bad: a timeout has passed already, and where a single packet was lost by chance, every moment
+without the path costs its share of the rate. One probe of an EV is out at a time; between any two
+probes of a queue pair at least `gap_ns` pass, whatever the number of bad EVs, so the rate is
+bounded. The time between two probes of an EV doubles with each that is not answered, up to 32
+times: a repair is noticed in about as long as the failure lasted. An EV that relapses soon after it
+came back must answer twice as often, and so on up to 16 times, so that a path that loses some
+packets does not come and go.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ MAX_BACKOFF = 5
 MAX_DOUBLINGS = 4
 #: A relapse later than this many probe intervals after the return is no relapse
 RELAPSE_INTERVALS = 64
+#: Probes of all bad EVs of a queue pair in a local ACK timeout, which is several round trips, at
+#: most: three answers take no longer than the timeout did that made the EV bad, even of two EVs
+GAPS_IN_TIMEOUT = 8
 
 _HEAP_SLACK = 32
 
@@ -27,9 +32,9 @@ _HEAP_SLACK = 32
 class ProbeTiming:
     """How often EVs are probed.
 
-    `interval_ns` is the time from when an EV turns bad, or does not answer, to its next probe; it
-    doubles with each probe in a row that is not answered, `MAX_BACKOFF` times at most. `gap_ns` is
-    the least time between any two probes; `answers` in a row make an EV GOOD.
+    `interval_ns` is the time from when an EV is found not to answer to its next probe; it doubles
+    with each probe in a row that is not answered, `MAX_BACKOFF` times at most. `gap_ns` is the
+    least time between any two probes; `answers` in a row make an EV GOOD.
     """
 
     interval_ns: int
@@ -44,7 +49,7 @@ class ProbeTiming:
     @classmethod
     def of_timeout(cls, timeout_ns: int, answers: int = 3) -> ProbeTiming:
         """What suits a queue pair with this local ACK timeout."""
-        return cls(max(timeout_ns, 1), max(timeout_ns // 2, 1), answers)
+        return cls(max(timeout_ns, 1), max(timeout_ns // GAPS_IN_TIMEOUT, 1), answers)
 
 
 class _Probed:
@@ -83,7 +88,7 @@ class ProbeSchedule:
         return len(self._probed)
 
     def add(self, ev: int, plane: int, now_ns: int) -> None:
-        """Begin to probe an EV."""
+        """Begin to probe an EV, at once."""
         doublings = 0
         returned = self._returned.pop(ev, None)
         if returned is not None:
@@ -92,7 +97,7 @@ class ProbeSchedule:
             doublings = min(doublings + 1, MAX_DOUBLINGS) if soon else 0
         probed = _Probed(plane, self.timing.answers << doublings)
         self._probed[ev] = probed
-        self._schedule(ev, probed, now_ns + self.timing.interval_ns)
+        self._schedule(ev, probed, now_ns)
 
     def remove(self, ev: int) -> None:
         """Stop probing an EV."""

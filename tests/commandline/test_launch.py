@@ -32,6 +32,7 @@ COMMANDS = {
     "sim": ("sim.cli", "numpy"),
     "controller": ("controller.cli", "grpc"),
     "softswitch": ("softswitch.cli", "softswitch.runtime"),
+    "experiments": ("experiments.cli", "rich.console"),
 }
 
 

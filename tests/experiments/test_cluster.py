@@ -9,7 +9,8 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from experiments.cluster import ClusterError, DaskCluster
+from experiments.backend import ClusterError
+from experiments.cluster import DaskCluster
 from experiments.store import Store
 from experiments.sweep import sweep
 from tests.experiments import fake_runs

@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from experiments import catalogue, cli
+from experiments.backend import ClusterError
 from experiments.catalogue import UnknownFigureError, names_meant
-from experiments.model import Check, Column, Figure, Measured, Plot, Results, Scale
+from experiments.model import Check, Column, Figure, Measured, Piece, Plot, Results, Run, Scale
+from experiments.output import show
+from experiments.sweep import Outcome
 
 
 def _run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -106,11 +110,32 @@ def test_what_is_written_and_how_it_ends(
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
+def test_a_figure_that_cannot_be_judged_fails_and_others_are_shown() -> None:
+    run = Run("fig-14", {}, 0)
+    outcome = Outcome([Piece(run, Measured({"free_least": None}))])
+    shown = show(_figure(holds=True), outcome, 1)
+    (check,) = shown.checks
+    assert check.failed and "free_least is None, not a number" in check.ours
+    assert shown.pictures == {}
+
+
 def test_jobs_and_a_cluster_do_not_go_together(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(["run", "14", "--jobs", "2", "--scheduler", "tcp://h:1"], monkeypatch) == 2
     assert "a cluster has the workers that it has" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def nobody(jobs: int | None, scheduler: str | None) -> NoReturn:
+        raise ClusterError(f"{scheduler}: no scheduler answers there")
+
+    monkeypatch.setattr(cli, "_backend", nobody)
+    arguments = ["run", "14", "--scheduler", "tcp://h:1", "--out", str(tmp_path)]
+    assert _run(arguments, monkeypatch) == 1
+    assert capsys.readouterr().err == "mrc-experiment: tcp://h:1: no scheduler answers there\n"
 
 
 def test_ctrl_c_ends_everything(tmp_path: Path) -> None:

@@ -142,6 +142,32 @@ def test_a_dead_path_is_out_at_its_first_timeout_and_in_again_when_it_is_repaire
     assert requestor_of(made.flows[0, True]).stats.timeouts <= len(sent_at)
 
 
+def test_a_path_that_lost_by_chance_is_back_before_another_timeout_is_over() -> None:
+    """With no backup, all the while it is out is a share of the rate that is not there."""
+    network, made = world([3000 * MTU])
+    evs = ev_set(made)
+    unlucky = encode_ev(2, 1)
+    lost: list[int] = []
+
+    def passes(nic: Nic, port: int, frame: bytes) -> bool:
+        if nic is not made.a or lost or network.now_ns < 20_000:
+            return True
+        packet = decode(frame)
+        if isinstance(packet, Write) and packet.envelope.ev == unlucky:
+            lost.append(network.now_ns)
+        return not lost
+
+    network.passes = passes
+    network.run(until=lambda: finished(made))
+    check_written(made)
+    out, back = events_of(made.a)
+    assert (out.ev, out.new, out.replaced_by) == (unlucky, "ASSUMED_BAD", None)
+    assert out.now_ns - lost[0] >= TIMEOUT_NS
+    assert (back.ev, back.new, back.cause) == (unlucky, "GOOD", "probes answered")
+    assert back.now_ns - out.now_ns < TIMEOUT_NS
+    assert set(evs.active(2)) == {encode_ev(2, 0), unlucky}
+
+
 def test_half_the_paths_dead_from_the_start() -> None:
     """Each is out at its first timeout, none twice; the floor is a quarter."""
     network, made = world([2000 * MTU])

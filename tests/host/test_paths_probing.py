@@ -42,7 +42,8 @@ def test_nothing_bad_nothing_to_do() -> None:
 
 def test_several_answers_in_a_row_make_it_good() -> None:
     probes = schedule()
-    probes.add(8, 0, now_ns=0)
+    probes.add(8, 0, now_ns=1000)
+    # The first goes out at once
     assert probes.next_timer() == 1000
     assert probes.next_probe(999) is None
     assert probes.next_probe(1000) == 8
@@ -60,7 +61,7 @@ def test_several_answers_in_a_row_make_it_good() -> None:
 
 def test_one_that_is_not_answered_begins_again() -> None:
     probes = schedule()
-    probes.add(8, 0, now_ns=0)
+    probes.add(8, 0, now_ns=1000)
     for now_ns in (1000, 1100):
         assert probes.next_probe(now_ns) == 8
         assert not probes.answered(8, now_ns + 10)
@@ -164,6 +165,18 @@ def test_taking_evs_in_and_out_leaves_nothing_behind() -> None:
     assert len(probes._heap) <= 2 * 1 + 32
 
 
+@pytest.mark.parametrize("bad", [1, 2])
+def test_what_was_lost_by_chance_costs_a_path_less_than_another_timeout(bad: int) -> None:
+    """Three answers, of two EVs even: on few paths, each one that is out is a share of the rate."""
+    timeout_ns, rtt_ns = 32_768, 5_000
+    probes = schedule(ProbeTiming.of_timeout(timeout_ns))
+    for ev in range(bad):
+        probes.add(ev, 0, now_ns=0)
+    sent = run(probes, 10 * timeout_ns, answers=True, rtt_ns=rtt_ns)
+    assert Counter(ev for _, ev in sent) == dict.fromkeys(range(bad), 3)
+    assert sent[-1][0] + rtt_ns < timeout_ns
+
+
 @pytest.mark.parametrize("name", ["interval_ns", "gap_ns", "answers"])
 def test_times_of_nothing_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name}: 0 does not fit: it must be above 0"):
@@ -171,5 +184,5 @@ def test_times_of_nothing_are_refused(name: str) -> None:
 
 
 def test_timing_follows_the_timeout() -> None:
-    assert ProbeTiming.of_timeout(32_768) == ProbeTiming(32_768, 16_384, 3)
+    assert ProbeTiming.of_timeout(32_768) == ProbeTiming(32_768, 4_096, 3)
     assert ProbeTiming.of_timeout(0) == ProbeTiming(1, 1, 3)

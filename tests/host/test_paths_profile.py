@@ -213,7 +213,10 @@ class TestProfiles:
         assert evs.in_state(EvState.DENIED) == [0]
         evs.assume_bad(evs.active()[:1], 0)
         assert not evs.events
-        assert evs.next_timer() == 777
+        probed = evs.next_probe(0)
+        assert probed is not None
+        evs.on_probe_timeout(probed, 10_000)
+        assert evs.next_timer() == 10_777
 
     @pytest.mark.parametrize(
         ("ev_min_active", "least"), [(None, 1), (3, 3), (4, 4), (5, 4), (64, 4)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reports.from_result import make_record
+from reports.record import SeriesRecord
 from reports.result import EvTransition, RunResult
 from reports.suspects import Suspicion, one_of, suspicions
 from tests.sim.conftest import run_scenario, simulate
@@ -35,6 +37,15 @@ def test_a_t1_is_between_two_pairs_that_lose_it() -> None:
     assert found == [
         Suspicion(20, ("p1-t0-0--p1-t1-0", "p1-t1-0", "p1-t0-1--p1-t1-0"), 2),
     ]
+
+
+def test_a_queue_pair_that_was_gone_before_it_was_told_of_says_nothing() -> None:
+    transitions = [change(10, "h0", "?", 1)]
+    assert of(*transitions) == []
+    result = replace(QUIET, transitions=transitions)
+    series = SeriesRecord([], [], [], [], [], [], [])
+    record = make_record(simulate().scenario, result, [], series)
+    assert [(span.peer, span.path) for span in record.ev_spans] == [("?", "EV 0x00000001")]
 
 
 def test_each_span_is_looked_at_where_most_were_out() -> None:

@@ -69,6 +69,25 @@ def test_expectations_of_faults(
         assert failure.startswith(complaint)
 
 
+def test_what_frames_without_paths_went_into_is_not_known(run_scenario: RunScenario) -> None:
+    extra = f"{CUT}expect:\n  faults: [{{last_packet_max: 1s}}]\n"
+    result = run_scenario(extra, changes=["endpoint.forwarding=ecmp"])
+    assert result.fault("cut").lost and not result.fault("cut").sent_known
+    (failure,) = result.failures
+    assert failure.startswith("cut: nobody knows how long data was sent into it")
+
+
+@pytest.mark.parametrize("limit", ["last_packet_max: 1s", "last_packet_max_rtts: 1.0"])
+def test_nothing_is_sent_into_a_denial_so_nothing_of_it_is_taken_for_met(
+    run_scenario: RunScenario, limit: str
+) -> None:
+    deny = "faults:\n  - deny: {name: no, from: h0, to: h2, plane: 0, uplinks: [1], at: 5us}\n"
+    result = run_scenario(f"{deny}expect:\n  faults: [{{{limit}}}]\n")
+    assert result.fault("no").begun and not result.fault("no").sent_known
+    (failure,) = result.failures
+    assert failure.startswith("no: nobody knows how long data was sent into it: a denial")
+
+
 def test_a_fault_that_never_began_is_named(run_scenario: RunScenario) -> None:
     late = CUT.replace("5us", "1s") + "expect:\n  faults: [{lost_max: 5}]\n"
     (failure,) = run_scenario(late).failures

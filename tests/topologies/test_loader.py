@@ -229,7 +229,7 @@ trimming: {enabled: maybe}
         ("name: 5", 5, "name: 5 is not text"),
         ("links: {overrides: 3}", 5, "links.overrides: 3 is not a list"),
         ("links:\n  overrides:\n    - {between: [h0]}", 7,
-         "links.overrides[0].between: has 1 items instead of 2"),
+         "links.overrides[0].between: has 1 item; it must have at least 2"),
         ("links:\n  overrides:\n    - {rate: 1Gbps}", 7,
          "links.overrides[0].between: is missing"),
         ("links:\n  overrides:\n    - {between: [h0, p0-t0-1]}", 7,

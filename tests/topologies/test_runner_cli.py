@@ -150,3 +150,17 @@ def test_without_namespaces_the_scenario_runs_in_virtual_time(
     assert (record.clock, record.scenario, record.failures) == ("virtual", "short", [])
     assert copy.read_text() == (folder / "report.json").read_text()
     assert (tmp_path / "copy.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_what_came_of_a_run_is_told_though_its_report_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "short.yaml"
+    file.write_text(
+        "topology: one-plane\ntraffic:\n  - transfer: {name: short, from: h0, to: h2, size: 4KiB}\n"
+    )
+    arguments = ("run", "--target", "sim", "-s", str(file), "--json", "/dev/full")
+    code, output = call(monkeypatch, capsys, *arguments)
+    assert code == 1
+    assert "/dev/full: No space left on device" in output
+    assert "every byte is where it belongs" in output

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from topologies.runner import control
 from topologies.runner.control import ControlServer, ask
 from topologies.runner.errors import RunnerError, UsageError
 from topologies.runner.run_store import RunRecord, RunState
@@ -23,6 +24,8 @@ def handle(request: Mapping[str, Any]) -> Sequence[str]:
             return ["one", "two"]
         case "fail":
             raise RunnerError("it broke")
+        case "no descriptors":
+            raise OSError(24, "Too many open files")
     raise UsageError("want link")
 
 
@@ -60,6 +63,32 @@ def test_a_request_gets_its_lines_or_its_reason(server: ControlServer, sockets: 
     assert not isinstance(failed.value, UsageError)
     with pytest.raises(UsageError, match=r"^want link$"):
         served(server, sockets, {})
+
+
+def test_what_the_system_refuses_is_answered_in_one_line(
+    server: ControlServer, sockets: Path
+) -> None:
+    with pytest.raises(RunnerError, match=r"^could not be done: .*Too many open files$") as failed:
+        served(server, sockets, {"command": "no descriptors"})
+    assert not isinstance(failed.value, UsageError)
+    assert served(server, sockets, {"command": "link"}) == ["one", "two"]
+
+
+def test_a_client_that_drips_is_not_waited_for_longer_than_one_that_says_nothing(
+    server: ControlServer, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "_REQUEST_TIMEOUT_S", 0.1)
+    (path,) = sockets.iterdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(path))
+        thread = threading.Thread(target=server.serve_one)
+        thread.start()
+        # Every byte comes long before a timeout of its own would pass; it ends by hanging up
+        with pytest.raises(BrokenPipeError):
+            for _ in range(60_000):
+                client.send(b"x")
+                thread.join(0.001)
+        thread.join()
 
 
 def test_only_the_user_may_ask(server: ControlServer, sockets: Path) -> None:

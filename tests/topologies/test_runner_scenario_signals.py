@@ -42,6 +42,20 @@ def test_the_first_signal_cancels_and_others_do_not_disturb_the_clean_up() -> No
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_signal_within_a_callback_of_a_loop_is_not_lost() -> None:
+    """pyroute2 runs a loop of its own, whose callbacks may be where the signal strikes."""
+
+    def strike() -> None:
+        raise Interrupted(signal.SIGINT)
+
+    async def wait() -> None:
+        asyncio.get_running_loop().call_soon(strike)
+        await asyncio.Event().wait()
+
+    with pytest.raises(Interrupted):
+        asyncio.run(asyncio.wait_for(wait(), 10.0))
+
+
 def test_an_error_of_the_work_is_what_it_is() -> None:
     async def work() -> None:
         raise ValueError("broken")

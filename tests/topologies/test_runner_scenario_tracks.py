@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topologies.runner.scenario.tracks import CounterTrack, Totals, Track, total
+from topologies.runner.scenario.tracks import MAX_SAMPLES, CounterTrack, Totals, Track, total
 
 
 def test_between_two_readings_a_value_changes_evenly() -> None:
@@ -35,6 +35,19 @@ def test_the_rate_is_of_the_last_readings_only() -> None:
     assert track.rate(10**11) == 2000 / 3
 
 
+def test_a_long_run_takes_no_more_memory_and_says_the_same() -> None:
+    track, apart_ns, readings = Track(), 100_000_000, 5 * MAX_SAMPLES
+    for number in range(readings):
+        track.add(number * apart_ns, number**2)
+        assert len(track) < 2 * MAX_SAMPLES
+        assert track.last == number**2
+    assert len(track) > MAX_SAMPLES
+    assert track.at(0) == 0
+    # Evenly along the whole run: readings at most 8 apart everywhere, so no worse than 16 between
+    far_off = [n for n in range(readings) if abs(track.at(n * apart_ns) - n**2) > 16]
+    assert far_off == []
+
+
 def test_what_was_counted_before_the_first_reading_does_not_count() -> None:
     track = CounterTrack()
     for now_ns, raw in ((0, 500), (10, 520)):
@@ -65,6 +78,23 @@ def test_totals_by_name_go_on_over_restarts() -> None:
     totals.count({"full": 9, "down": 1}, life=1)
     totals.count({"full": 3, "new": 2}, life=2)
     assert totals.counted == {"full": 5, "new": 2}
+
+
+def test_totals_that_nobody_could_read_are_not_counted_twice() -> None:
+    totals = Totals()
+    totals.count({"full": 0, "down": 0}, life=1)
+    totals.count({"full": 2, "down": 5}, life=1)
+    # Who counts `down` did not answer
+    totals.count({"full": 3}, life=1)
+    totals.count({"full": 3, "down": 6}, life=1)
+    assert totals.counted == {"full": 3, "down": 6}
+
+
+def test_totals_of_a_new_process_that_is_taken_for_the_old_one_lose_nothing() -> None:
+    totals = Totals()
+    for raw, life in ((0, 1), (7, 1), (1, 1), (2, 2)):
+        totals.count({"full": raw}, life)
+    assert totals.counted == {"full": 9}
 
 
 def test_tracks_add_up_at_the_same_moments() -> None:

@@ -57,7 +57,7 @@ endpoint:
   timeout: 7
   mpr: 256
   sack_delay: 2us
-  forwarding: ecmp
+  forwarding: srv6
   congestion: {controller: fixed-window, cwnd_bytes: 100000}
   evs: {active_evs: 8}
 faults:
@@ -95,6 +95,19 @@ def problems(text: str, *changes: str) -> list[str]:
     return list(raised.value.problems)
 
 
+@pytest.mark.parametrize("forwarding", ["ecmp", "spray"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "deny: {from: h0, to: h2, plane: 0, uplinks: [0]}",
+        "loss: {path: {from: h0, to: h2, plane: 0}, probability: 0.1}",
+    ],
+)
+def test_where_switches_choose_paths_no_fault_names_one(forwarding: str, fault: str) -> None:
+    (line,) = problems(f"{MINIMAL}faults:\n  - {fault}\n", f"endpoint.forwarding={forwarding}")
+    assert f"with forwarding {forwarding}, name links" in line
+
+
 def test_defaults() -> None:
     scenario = load(MINIMAL)
     assert scenario.name == "scenario"
@@ -121,7 +134,7 @@ def test_everything_reaches_the_model() -> None:
     assert (scenario.duration_ns, scenario.stop_with_traffic) == (5_000_000, False)
     assert scenario.interval_ns == 1000
     assert scenario.endpoint.qp == {"timeout": 7, "mpr_psns": 256, "sack_delay_ns": 2000}
-    assert scenario.endpoint.forwarding == "ecmp"
+    assert scenario.endpoint.forwarding == "srv6"
     assert scenario.endpoint.congestion == {"controller": "fixed-window", "cwnd_bytes": 100_000}
     assert scenario.expect.lost_max == 3 and not scenario.expect.complete
 
@@ -208,7 +221,9 @@ def test_expectations_name_flows_and_faults() -> None:
         ("faults: [{loss: {host: h0, probability: 0.1, for: 1ns, every: 2ns, times: 1000000000}}]", "x.yaml:4: faults[0].loss.times: 1000000000 is too large: it must be at most 10000"),
         ("faults: [{loss: {host: h9, probability: 0.1}}]", "x.yaml:4: faults[0].loss.host: no link of two-plane joins h9"),
         ("faults: [{link_down: {link: [p0-t0-0, p1-t1-0]}}]", "x.yaml:4: faults[0].link_down.link: no link of two-plane joins p0-t0-0 and p1-t1-0"),
-        ("faults: [{link_down: {link: [p0-t0-0]}}]", "x.yaml:4: faults[0].link_down.link: has 1 items instead of 2"),
+        ("faults: [{link_down: {link: [p0-t0-0]}}]", "x.yaml:4: faults[0].link_down.link: has 1 item; it must have at least 2"),
+        ("faults:", "x.yaml:4: faults: is empty; leave it out or write its items under it"),
+        ("duration: 1s\nfaults: [{switch_dead: {switch: p0-t1-0, at: 5s}}]", "x.yaml:5: faults[0].switch_dead.at: 5s is after the end: duration is 1s"),
         ("faults: [{port_down: {host: h0, plane: 2}}]", "x.yaml:4: faults[0].port_down.plane: 2 does not fit: two-plane has planes 0..1"),
         ("faults: [{switch_dead: {switch: p0-t1-7}}]", "x.yaml:4: faults[0].switch_dead.switch: 'p0-t1-7' matches no switch; did you mean p0-t1-1?"),
         ("faults: [{switch_reboot: {switch: p0-t1-0}}]", "x.yaml:4: faults[0].switch_reboot: for: is missing: how long does the reboot take?"),
@@ -220,6 +235,33 @@ def test_expectations_name_flows_and_faults() -> None:
 )  # fmt: skip
 def test_problems_name_line_field_and_value(line: str, message: str) -> None:
     assert problems(MINIMAL + line + "\n") == [message]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "clash"),
+    [
+        ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_dead: {switch: 'p0-*', at: 5us}", True),
+        ("switch_dead: {switch: p0-t1-0}", "switch_dead: {switch: p0-t1-0, at: 1s, for: 1us}", True),
+        ("switch_reboot: {switch: p0-t1-0, at: 5us, for: 9us}", "switch_reboot: {switch: p0-t1-0, for: 6us}", True),
+        ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_reboot: {switch: p0-t1-0, at: 9us, for: 9us}", True),
+        ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_dead: {switch: p0-t1-0, at: 10us}", False),
+        ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_dead: {switch: p0-t1-1, for: 9us}", False),
+        ("switch_dead: {switch: p0-t1-0, for: 1us, every: 5us, times: 3}", "switch_dead: {switch: p0-t1-0, at: 3us, for: 1us}", False),
+        ("switch_dead: {switch: p0-t1-0, for: 9us}", "link_down: {switch: p0-t1-0, for: 9us}", False),
+    ],
+)  # fmt: skip
+def test_no_two_faults_hold_one_switch_at_one_time(first: str, second: str, clash: bool) -> None:
+    names = [
+        f"{each.replace('{', '{name: ' + name + ', ', 1)}"
+        for name, each in (("a", first), ("b", second))
+    ]
+    text = f"{MINIMAL}faults:\n  - {names[0]}\n  - {names[1]}\n"
+    if not clash:
+        assert len(load(text).faults) >= 2
+        return
+    (problem,) = problems(text)
+    assert "hold p0-t1-0 at one time" in problem
+    assert "a and b" in problem or "b and a" in problem
 
 
 @pytest.mark.parametrize(
@@ -265,6 +307,19 @@ def test_all_problems_are_reported_at_once_in_order() -> None:
 )  # fmt: skip
 def test_problems_of_the_topology(topology: str, message: str) -> None:
     assert problems(MINIMAL.replace("two-plane", topology)) == [message]
+
+
+def test_a_scenario_without_a_topology_says_so() -> None:
+    text = MINIMAL.replace("topology: two-plane\n", "")
+    assert text != MINIMAL
+    assert problems(text) == ["x.yaml:1: topology: is missing"]
+
+
+def test_a_folder_is_no_scenario(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioFileError, match="is a directory"):
+        find_scenario(str(tmp_path))
+    with pytest.raises(ScenarioFileError, match="^'': is a directory"):
+        find_scenario("")
 
 
 def test_a_topology_stands_beside_its_scenario(tmp_path: Path) -> None:

@@ -152,7 +152,8 @@ def status() -> None:
         return
     table = Table(header_style="bold")
     for heading in ("run", "topology", "target", "state", "process", "nodes", "folder"):
-        table.add_column(heading, overflow="fold")
+        # The id is there to be copied
+        table.add_column(heading, overflow="fold", no_wrap=heading == "run")
     for each in runs:
         state = each.state
         phase = state.phase if each.alive else "killed; `mrc-topology down` cleans up"

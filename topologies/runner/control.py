@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -58,11 +59,11 @@ class ControlServer:
         """Take one connection, carry out its request and answer it."""
         connection, _ = self._socket.accept()
         with connection:
-            connection.settimeout(_REQUEST_TIMEOUT_S)
             try:
-                line = _read_line(connection)
+                line = _read_line(connection, time.monotonic() + _REQUEST_TIMEOUT_S)
             except OSError:
                 return
+            connection.settimeout(_REQUEST_TIMEOUT_S)
             answer = json.dumps(self._answer(line)).encode() + b"\n"
             with contextlib.suppress(OSError):  # it did not wait for the answer
                 connection.sendall(answer)
@@ -75,6 +76,9 @@ class ControlServer:
             return {"ok": True, "lines": list(self._handler(request))}
         except RunnerError as error:
             return {"ok": False, "error": str(error), "usage": isinstance(error, UsageError)}
+        except OSError as error:  # no descriptors are left, say; the fabric goes on
+            text = " ".join(str(error).split())
+            return {"ok": False, "error": f"could not be done: {text}", "usage": False}
         except (ValueError, RecursionError) as error:
             return {"ok": False, "error": f"not JSON: {error}", "usage": True}
 
@@ -109,10 +113,19 @@ def ask(run: RunRecord, request: Mapping[str, Any]) -> list[str]:
     return list(answer["lines"])
 
 
-def _read_line(connection: socket.socket) -> bytes:
-    """Up to the end of a line, of the limit, or of the stream."""
+def _read_line(connection: socket.socket, deadline_s: float | None = None) -> bytes:
+    """Up to the end of a line, of the limit, or of the stream.
+
+    Raises OSError, TimeoutError among them: the whole line was not there by the deadline
+    (`time.monotonic`), however many pieces it came in.
+    """
     line = b""
     while not line.endswith(b"\n") and len(line) < _MAX_LINE_BYTES:
+        if deadline_s is not None:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            connection.settimeout(left_s)
         data = connection.recv(_MAX_LINE_BYTES)
         if not data:
             break

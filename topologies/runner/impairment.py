@@ -180,8 +180,11 @@ class ImpairmentBox:
         """The control socket of its softswitch."""
         return control_path(self._place)
 
-    def own_losses(self) -> Mapping[str, int]:
-        """Frames that the box itself lost around its program, by reason: at a link that is down."""
+    def own_losses(self) -> Mapping[str, int] | None:
+        """Frames that the box itself lost around its program, by reason: at a link that is down.
+
+        None: it does not answer now.
+        """
         return self._target.own_losses(self._place)
 
     def _client(self) -> SwitchClient:

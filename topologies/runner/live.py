@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import select
 import signal
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
@@ -27,7 +28,8 @@ _WAYS: Final = {"up": "away from the hosts", "down": "towards the hosts", "both"
 class LiveFabric:
     """Carries out requests on a deployment that is up, and watches its processes meanwhile.
 
-    From when it is made its control socket takes requests, which wait for `serve`.
+    From when it is made its control socket takes requests, which wait for `serve`. `handle` may be
+    called by several threads: a scenario's faults, and requests from outside meanwhile.
     """
 
     def __init__(self, deployment: Deployment) -> None:
@@ -39,6 +41,9 @@ class LiveFabric:
         self._rates: dict[tuple[str, int], int | None] = {}
         #: Links are down with their switch
         self._killed: set[str] = set()
+        #: What is wanted of interfaces and rates is put down and done as one. Not held while a
+        #: process starts, which takes seconds
+        self._lock = threading.RLock()
         self._server = ControlServer(deployment.folder.sockets, self.handle)
 
     def __enter__(self) -> LiveFabric:
@@ -120,14 +125,15 @@ class LiveFabric:
                 f"{link.name}: a {self._deployment.target.name} switch does not survive "
                 "an interface that goes down; kill one of the two switches, or take a host's link"
             )
-        if up:
-            self._links_down.discard(link.name)
-        else:
-            self._links_down.add(link.name)
-        for end in ends:
-            if end.node not in self._killed:
-                self._deployment.set_interface(link, end, up=up)
-        dead = [end.node for end in _ends(link) if end.node in self._killed]
+        with self._lock:
+            if up:
+                self._links_down.discard(link.name)
+            else:
+                self._links_down.add(link.name)
+            for end in ends:
+                if end.node not in self._killed:
+                    self._deployment.set_interface(link, end, up=up)
+            dead = [end.node for end in _ends(link) if end.node in self._killed]
         if dead:
             when = "" if up else ", and stays down when it is restarted"
             return [f"{link.name} is down as long as {' and '.join(dead)} is{when}"]
@@ -141,11 +147,12 @@ class LiveFabric:
                 "cannot be set; a note of `mrc-topology up` says why"
             )
         ends = [end for end in _ends(link) if end.node in deployment.places]
-        for end in ends:
-            self._check_alive(end.node)
-        for end in ends:
-            deployment.target.set_rate(deployment.places[end.node], end.port, rate_bps)
-            self._rates[end.node, end.port] = rate_bps
+        with self._lock:
+            for end in ends:
+                self._check_alive(end.node)
+            for end in ends:
+                deployment.target.set_rate(deployment.places[end.node], end.port, rate_bps)
+                self._rates[end.node, end.port] = rate_bps
         lines = [f"{end.node} sends on port {end.port} at {rate_text(rate_bps)}" for end in ends]
         hosts = [end.node for end in _ends(link) if end.node not in deployment.places]
         return lines + [f"{host} is not limited: rates are those of switches" for host in hosts]
@@ -200,8 +207,9 @@ class LiveFabric:
 
     def _kill(self, switch: Switch) -> None:
         self._deployment.end_switch(switch.name, signal.SIGKILL)
-        self._killed.add(switch.name)
-        self._set_ports(switch, up=False)
+        with self._lock:
+            self._killed.add(switch.name)
+            self._set_ports(switch, up=False)
 
     def _restart(self, switch: Switch) -> Sequence[str]:
         """A new process, its tables written, then its links: nobody sends to it before."""
@@ -213,15 +221,17 @@ class LiveFabric:
                 self._raise_ports(switch)
             place = deployment.start_switch(switch)
             report = ControlPlane(self._fabric, [place]).install()
-            for (node, port), rate_bps in self._rates.items():
-                if node == name:
-                    deployment.target.set_rate(place, port, rate_bps)
+            with self._lock:
+                for (node, port), rate_bps in self._rates.items():
+                    if node == name:
+                        deployment.target.set_rate(place, port, rate_bps)
         except RunnerError:
             self._kill(switch)
             raise
-        self._killed.discard(name)
-        if not early:
-            self._raise_ports(switch)
+        with self._lock:
+            self._killed.discard(name)
+            if not early:
+                self._raise_ports(switch)
         return [f"{name} is up again, {report.entries} table entries written and verified"]
 
     def _raise_ports(self, switch: Switch) -> None:
@@ -229,10 +239,11 @@ class LiveFabric:
         self._set_ports(switch, up=True, but=() if early else self._links_down)
 
     def _set_ports(self, switch: Switch, *, up: bool, but: Collection[str] = ()) -> None:
-        for link in self._links_of(switch):
-            if link.name not in but:
-                end = next(end for end in _ends(link) if end.node == switch.name)
-                self._deployment.set_interface(link, end, up=up)
+        with self._lock:
+            for link in self._links_of(switch):
+                if link.name not in but:
+                    end = next(end for end in _ends(link) if end.node == switch.name)
+                    self._deployment.set_interface(link, end, up=up)
 
     def _links_of(self, switch: Switch) -> Iterator[Link]:
         for port in self._fabric.ports(switch.id):

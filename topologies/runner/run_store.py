@@ -106,7 +106,8 @@ class RunFolder:
             sockets.mkdir(mode=0o700)
         except OSError as error:
             raise RunnerError(
-                f"cannot make the run's folders {path} and {sockets}: {error.strerror}"
+                f"cannot make the run's folders {path} and {sockets}: {error.strerror}; "
+                f"{_ANOTHER_PLACE}"
             ) from error
         return folder
 
@@ -230,10 +231,14 @@ def _read(path: Path) -> RunState | None:
 
 
 def find_runs(base: Path) -> Iterator[RunRecord]:
-    """Every run with a readable run.json, oldest first."""
-    if not base.is_dir():
-        return
-    for path in sorted(base.iterdir()):
+    """Every run with a readable run.json, oldest first. Raises RunnerError."""
+    try:
+        paths = sorted(base.iterdir()) if base.is_dir() else []
+    except OSError as error:
+        raise RunnerError(
+            f"cannot read the folder of runs {base}: {error.strerror}; {_ANOTHER_PLACE}"
+        ) from error
+    for path in paths:
         # The lock first: a run that ends in between has then written its last state already
         alive = _is_locked(path)
         state = _read(path)

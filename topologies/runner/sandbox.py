@@ -35,7 +35,7 @@ _FORBIDDEN: Final = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSPC, errn
 _READY: Final = b"r"
 
 
-class Interrupted(BaseException):
+class Interrupted(KeyboardInterrupt):
     """A signal asked the run to end. `exit_code` as shells count: 128 and the signal's number."""
 
     def __init__(self, signal_number: int) -> None:

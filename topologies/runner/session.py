@@ -352,6 +352,6 @@ class _Check:
         ]
         for name in result.books:
             place = self._deployment.places[name]
-            for reason, packets in self._deployment.target.own_losses(place).items():
+            for reason, packets in (self._deployment.target.own_losses(place) or {}).items():
                 if packets:
                     result.lost_outside.append(f"{name} lost {packets} packets itself: {reason}")

@@ -187,7 +187,8 @@ def test_wrong_requests_are_refused_in_one_line() -> None:
     async def test() -> None:
         async with world() as (near, far):
             client = await Client.open(near)
-            assert "not JSON" in (await client.line(b"{\n"))["error"]
+            for nonsense in (b"{\n", b"[" * 100_000 + b"\n"):
+                assert "not JSON" in (await client.line(nonsense))["error"]
             assert "not a JSON object" in (await client.line(b"[1]\n"))["error"]
             assert "command: is missing" in (await client.line(b"{}\n"))["error"]
             assert "there are hello" in await client.refused("nonsense")

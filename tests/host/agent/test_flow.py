@@ -229,6 +229,20 @@ def test_a_far_end_that_goes_away_is_a_problem_and_ends_the_flow() -> None:
     run(test())
 
 
+def test_a_far_end_that_talks_nonsense_ends_the_flow(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nonsense(*_: object, **__: object) -> dict[str, Any]:
+        return {}
+
+    async def test() -> None:
+        async with world(FAST) as (near, far):
+            client = await opened(near, far, repeat=10)
+            monkeypatch.setattr(Exchange, "request", nonsense)
+            async with asyncio.timeout(60):
+                assert "KeyError: 'wrong_bytes'" in await client.refused("flow_run", start_ns=0)
+
+    run(test())
+
+
 def test_a_deadline_ends_a_flow_that_gets_nowhere() -> None:
     async def test() -> None:
         async with world() as (near, far):

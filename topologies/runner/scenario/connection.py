@@ -30,6 +30,8 @@ class Connection:
         self.who = who
         self._reader = reader
         self._writer = writer
+        #: Requests whose answers were not read yet
+        self._unanswered = 0
 
     @classmethod
     async def open(cls, who: str, path: Path) -> Connection:
@@ -43,15 +45,21 @@ class Connection:
     async def ask(self, command: str, **fields: Any) -> Mapping[str, Any]:
         """Have a command carried out; one at a time.
 
+        Who is cancelled leaves an answer behind, which is not taken for that of the next request.
         Raises RunnerError with the reason of a refusal, GoneError where no answer comes.
         """
         write_object(self._writer, {"command": command, **fields})
+        self._unanswered += 1
         while True:
             line = await self._line()
-            if line.get("ok") is True:
+            if "ok" not in line:
+                continue
+            self._unanswered -= 1
+            if self._unanswered:
+                continue
+            if line["ok"] is True:
                 return line
-            if "ok" in line:
-                raise RunnerError(f"{self.who}: {line.get('error', 'refused without a reason')}")
+            raise RunnerError(f"{self.who}: {line.get('error', 'refused without a reason')}")
 
     async def watch(self, on_event: Callable[[Mapping[str, Any]], None]) -> None:
         """Hand on every event from now on, until the connection ends or this is cancelled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ _QUIET_TIMEOUT_S: Final = 5.0
 _QUIET_INTERVAL_S: Final = 0.2
 _LOOK_INTERVAL_S: Final = 0.2
 _RATE_WINDOW_NS: Final = 500_000_000
+#: Of P4Runtime counters, of requests from outside, and one more
+_OTHER_THREADS: Final = 3
 
 
 def execute(
@@ -105,6 +108,9 @@ class _Run:
             FaultWatch(FaultDriver(each, hands), deployment, self._sampler, self._tallies, lock)
             for each in plan.faults
         ]
+        for watch in self._watches:
+            known = scenario.endpoint.frames_name_paths and watch.scope.is_a_place
+            watch.effect.sent_known = known
         self._interval_ns = max(scenario.interval_ns, MIN_INTERVAL_NS)
         self._acts: list[asyncio.Task[None]] = []
         self._background: list[asyncio.Task[None]] = []
@@ -114,6 +120,10 @@ class _Run:
     async def work(self) -> Outcome:
         """The whole run."""
         started = time.monotonic()
+        # No fault waits for a thread that starts a switch, which takes seconds
+        acts = sum(len(each.acts) for each in self._plan.faults)
+        executor = ThreadPoolExecutor(acts + _OTHER_THREADS)
+        asyncio.get_running_loop().set_default_executor(executor)
         try:
             digests = await asyncio.to_thread(self._control.digests)
             interfaces = read_interfaces(self._deployment.namespaces)
@@ -158,7 +168,7 @@ class _Run:
             target=self._deployment.target.name,
             failures=self._failures,
         )
-        outcome = make_outcome(
+        return make_outcome(
             self._scenario,
             self._clock,
             self._traffic,
@@ -168,8 +178,6 @@ class _Run:
             books,
             facts,
         )
-        outcome.result.failures = list(self._failures)
-        return outcome
 
     # --- before time 0 ---
 
@@ -207,6 +215,8 @@ class _Run:
 
     async def _run(self) -> int:
         """All traffic and all faults; returns when it was over."""
+        # Counters of what was opened last are known before anything moves, however long it takes
+        await self._sampler.read_fast()
         self._clock.start_in(_LEAD_NS)
         self._start(self._sampler.run(self._interval_ns))
         faults = [asyncio.create_task(self._fault(watch)) for watch in self._watches]
@@ -216,17 +226,24 @@ class _Run:
             asyncio.create_task(each.run(self._clock, deadline_ns)) for each in self._traffic
         ]
         try:
-            await self._until_over(traffic)
+            await self._until_over(traffic, faults)
             now_ns = self._clock.now_ns()
         finally:
             for task in (*faults, *traffic):
                 task.cancel()
             await _ended([*faults, *traffic, *self._acts])
+        self._failures += [
+            f"{each.name}: its agents did not say what became of it, nor compare its memory"
+            for each in self._traffic
+            if not each.is_told
+        ]
         await self._sampler.read_fast()
         self._show()
         return now_ns
 
-    async def _until_over(self, traffic: list[asyncio.Task[None]]) -> None:
+    async def _until_over(
+        self, traffic: list[asyncio.Task[None]], faults: list[asyncio.Task[None]]
+    ) -> None:
         scenario = self._scenario
         moved, moved_ns = (0, 0), 0
         waiting: set[asyncio.Task[None]] = set(traffic)
@@ -240,6 +257,9 @@ class _Run:
             else:
                 await asyncio.sleep(_LOOK_INTERVAL_S)
             self._look_at_processes()
+            for task in (*faults, *self._background):
+                if task.done() and not task.cancelled():
+                    task.result()  # what went wrong in it is not found out at the end only
             self._show()
             now_ns = self._clock.now_ns()
             duration_ns = scenario.duration_ns
@@ -295,9 +315,6 @@ class _Run:
         for failure in self._deployment.new_failures():
             self._view.event(self._clock.now_ns(), "problem", failure)
             self._failures.append(failure.partition("; the end of")[0])
-        for task in self._background:
-            if task.done() and not task.cancelled():
-                task.result()  # nothing there ends by itself but with an error
 
     # --- faults ---
 

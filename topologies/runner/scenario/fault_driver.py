@@ -7,7 +7,7 @@ and the other faults go on meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any, Final
@@ -46,6 +46,8 @@ class Hands:
         self._agents = agents
         self._cut: Counter[str] = Counter()
         self._impairs: dict[str, list[Impair]] = {}
+        #: By link: of two faults at one time, the last to be told has the say
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def begin(self, act: Act) -> None:
         """It happens."""
@@ -53,7 +55,7 @@ class Hands:
             case CutLink():
                 self._cut[act.link] += 1
                 if self._cut[act.link] == 1:
-                    await self._ask_link(act.nodes, "down")
+                    await self._set_link(act)
             case Impair():
                 self._impairs.setdefault(act.link, []).append(act)
                 await self._set_box(act.link)
@@ -72,7 +74,7 @@ class Hands:
             case CutLink():
                 self._cut[act.link] -= 1
                 if not self._cut[act.link]:
-                    await self._ask_link(act.nodes, "up")
+                    await self._set_link(act)
             case Impair():
                 self._impairs[act.link].remove(act)
                 await self._set_box(act.link)
@@ -84,6 +86,10 @@ class Hands:
                 await self._ask_switch(act.switch, "restart")
             case DenyEvs():
                 await self._deny(act, False)
+
+    async def _set_link(self, act: CutLink) -> None:
+        async with self._locks[act.link]:
+            await self._ask_link(act.nodes, "down" if self._cut[act.link] else "up")
 
     async def _ask_link(
         self, nodes: tuple[str, str], action: str, value: str | None = None
@@ -111,7 +117,8 @@ class Hands:
             for way, (loss, corruption) in now.items():
                 box.set(way, loss=loss, corruption=corruption)
 
-        await asyncio.to_thread(work)
+        async with self._locks[link]:
+            await asyncio.to_thread(work)
 
     async def _deny(self, act: DenyEvs, denied: bool) -> None:
         agent = await self._agents.connect(act.host)

@@ -16,13 +16,10 @@ from topologies.runner.scenario.clock import RunClock
 from topologies.runner.scenario.fault_watch import FaultWatch
 from topologies.runner.scenario.interfaces import InterfaceCounters, Interfaces
 from topologies.runner.scenario.sampling import Sampler
-from topologies.runner.scenario.tracks import total
+from topologies.runner.scenario.tracks import MAX_SAMPLES, total
 from topologies.runner.scenario.traffic import RunningCollective, RunningFlow, Traffic
 from topologies.scenario import Scenario
 from topologies.timing import base_rtt_ns, payload_share
-
-#: Samples of a run; at more the interval doubles
-MAX_SAMPLES = 4096
 
 
 @dataclass(slots=True)
@@ -139,6 +136,7 @@ def make_outcome(
         cpu_s=sum(cpu.values()),
         wall_s=facts.wall_s,
         clock="real",
+        failures=list(facts.failures),
         target=facts.target,
         notes=facts.notes,
         tables=facts.tables,

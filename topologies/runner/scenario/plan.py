@@ -100,8 +100,6 @@ def make_plan(scenario: model.Scenario, target: Target) -> RunPlan:
     """How to do a scenario's faults on a target. Raises UsageError for one that cannot be done."""
     _refuse_baselines(scenario)
     plan = RunPlan()
-    if scenario.fabric.pfc is not None:
-        plan.notes.append("queues.pfc: flow control is for virtual time; here nobody is paused")
     if scenario.convergence_ns is not None:
         plan.notes.append("routing.convergence: is for virtual time; here routes are static")
     links = {link.name: link for link in scenario.fabric.links()}

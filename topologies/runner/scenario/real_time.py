@@ -72,9 +72,12 @@ def run_scenario(
     result = outcome.result
     result.failures += failures(scenario, result)
     record = make_record(scenario, result, outcome.links, outcome.series)
-    files = write_report(record, folder.path, wanted)
-    console.print()
-    print_result(console, fabric, result, [*files, *([captures] if pcap else [])])
+    files = [captures] if pcap else []
+    try:
+        files[:0] = write_report(record, folder.path, wanted)
+    finally:  # what came of it is told even if the disk is full
+        console.print()
+        print_result(console, fabric, result, files)
     return 1 if result.failures else 0
 
 

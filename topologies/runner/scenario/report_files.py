@@ -42,20 +42,18 @@ class Wanted:
 def write_report(record: RunRecord, folder: Path, wanted: Wanted) -> Sequence[Path]:
     """Write both into the run's folder, and copies; returns the files in the folder.
 
-    Raises RunnerError for a copy that cannot be written, after everything else is.
+    Raises RunnerError for a file that cannot be written; a copy is written after both.
     """
     texts = {
         folder / JSON_FILE: json.dumps(record.to_json(), indent=2) + "\n",
         folder / HTML_FILE: page(record),
     }
-    for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
     copies = zip((wanted.json, wanted.html), texts.values(), strict=True)
-    for copy, text in copies:
-        if copy is None:
+    for path, text in (*texts.items(), *copies):
+        if path is None:
             continue
         try:
-            copy.write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise RunnerError(f"{copy}: {error.strerror}") from None
+            raise RunnerError(f"{path}: {error.strerror}") from None
     return list(texts)

@@ -21,7 +21,7 @@ from topologies.runner.control_plane import ControlPlane
 from topologies.runner.deployment import Deployment
 from topologies.runner.errors import RunnerError
 from topologies.runner.scenario.clock import RunClock
-from topologies.runner.scenario.connection import Connection, GoneError
+from topologies.runner.scenario.connection import Connection
 from topologies.runner.scenario.cpu import CpuMeter
 from topologies.runner.scenario.tracks import CounterTrack, Totals, Track
 from topologies.runner.scenario.traffic import Agents
@@ -164,7 +164,7 @@ class Sampler:
             if connection is None:
                 connection = self._switches[name] = await Connection.open(name, path)
             stats = (await connection.ask("stats"))["stats"]
-        except GoneError:
+        except RunnerError:  # it has ended, or takes no more connections
             gone = self._switches.pop(name, None)
             if gone is not None:
                 await gone.close()
@@ -196,8 +196,11 @@ class Sampler:
             now_ns = time.monotonic_ns()
             self.trimmed[name].count(now_ns, books.trimmed, life)
             self.marked[name].count(now_ns, books.marked_ce, life)
+            own = deployment.target.own_losses(deployment.places[name])
+            if own is None and name not in self.drops:
+                continue  # what it lost before the run would count, once it can be read
             drops = Counter(books.dropped)
-            drops.update(deployment.target.own_losses(deployment.places[name]))
+            drops.update(own or {})
             self.drops[name].count(drops, life)
             if not self._is_softswitch:
                 self.lost[name].count(now_ns, drops.total(), life)
@@ -206,8 +209,11 @@ class Sampler:
                 counts = box.counts()
                 lost = sum(each.lost for each in counts.values())
                 corrupted = sum(each.corrupted for each in counts.values())
-                own = {f"own {reason}": each for reason, each in box.own_losses().items()}
-                self.boxes[link].count({"lost": lost, "corrupted": corrupted, **own}, 0)
+                of_box = box.own_losses()
+                if of_box is None and link not in self.boxes:
+                    continue
+                own_by_name = {f"own {reason}": each for reason, each in (of_box or {}).items()}
+                self.boxes[link].count({"lost": lost, "corrupted": corrupted, **own_by_name}, 0)
 
     # --- sums ---
 

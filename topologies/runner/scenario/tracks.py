@@ -4,21 +4,44 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import Final
+
+#: Samples of a run; at more the interval doubles
+MAX_SAMPLES: Final = 4096
 
 
 class Track:
-    """One value along the run. Between two readings it is taken to change evenly."""
+    """One value along the run. Between two readings it is taken to change evenly.
+
+    At twice `MAX_SAMPLES` readings every other is dropped, and from then on they are kept so far
+    apart as those left: a long run takes no more memory than a short one. The first and the latest
+    are always there.
+    """
 
     def __init__(self) -> None:
         self._times_ns: list[int] = []
         self._values: list[int] = []
+        #: Of any two readings that are kept, the latest apart
+        self._apart_ns = 0
+
+    def __len__(self) -> int:
+        """Readings that are kept."""
+        return len(self._times_ns)
 
     def add(self, now_ns: int, value: int) -> None:
         """A reading; one that is older than the latest says nothing new and is left out."""
-        if self._times_ns and now_ns < self._times_ns[-1]:
+        times, values = self._times_ns, self._values
+        if times and now_ns < times[-1]:
             return
-        self._times_ns.append(now_ns)
-        self._values.append(value)
+        if len(times) > 1 and times[-1] - times[-2] < self._apart_ns:
+            times[-1], values[-1] = now_ns, value
+            return
+        times.append(now_ns)
+        values.append(value)
+        if len(times) >= 2 * MAX_SAMPLES:
+            del times[1:-1:2]
+            del values[1:-1:2]
+            self._apart_ns = (times[-1] - times[0]) // MAX_SAMPLES
 
     @property
     def last(self) -> int:
@@ -85,7 +108,7 @@ class Totals:
         self._raw: Mapping[str, int] = {}
 
     def count(self, raw: Mapping[str, int], life: object) -> None:
-        """A reading."""
+        """A reading; a name that is not in it, since nobody could say, is as it was."""
         if self._life is None:
             self._raw = dict(raw)
         elif self._life != life:
@@ -93,9 +116,10 @@ class Totals:
         self._life = life
         for name, value in raw.items():
             more = value - self._raw.get(name, 0)
-            if more:
+            # Below 0: a new process is read before it is known to be one
+            if more > 0:
                 self.counted[name] = self.counted.get(name, 0) + more
-        self._raw = dict(raw)
+        self._raw = {**self._raw, **raw}
 
 
 def total(tracks: Sequence[Track], times_ns: Sequence[int]) -> list[int]:

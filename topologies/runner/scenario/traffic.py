@@ -10,12 +10,12 @@ from typing import Any, Final, TypeAlias
 
 from host.collectives import DataType, JobSpec, Options, ReduceOp
 from reports.result import CollectiveResult, FlowResult
-from sim.seeds import seed_of
 from topologies.model import Fabric
 from topologies.runner.errors import RunnerError
 from topologies.runner.scenario.clock import RunClock
 from topologies.runner.scenario.connection import Connection
 from topologies.scenario import Collective, Flow
+from topologies.seeds import seed_of
 from topologies.timing import line_rate_bps
 
 #: Counters of a requestor and of a responder that results have
@@ -64,6 +64,11 @@ class RunningFlow:
         self._seed = seed_of(seed, f"flow {flow.name}")
         self._connection: Connection | None = None
         self._answer: Mapping[str, Any] | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known what became of it, its memory compared, or why it is not."""
+        return self._answer is not None or self.failure is not None
 
     @property
     def total_bytes(self) -> int | None:
@@ -161,6 +166,11 @@ class RunningCollective:
         self._ranks: list[Connection] = []
         self._answers: dict[str, Mapping[str, Any]] = {}
         self._failures: dict[str, str] = {}
+
+    @property
+    def is_told(self) -> bool:
+        """As of `RunningFlow`."""
+        return {*self.item.hosts} <= self._answers.keys() | self._failures.keys()
 
     @property
     def total_bytes(self) -> int | None:

@@ -39,8 +39,12 @@ def run_scenario(
     except StandstillError as error:
         raise RunnerError(f"{scenario.name}: {error}; give its links a rate or a delay") from None
     result.failures = failures(scenario, result)
-    files = write_report(make_record(simulation, result), folder.path, wanted)
-    print_result(console, scenario.fabric, result, [*files, *([] if pcap is None else [pcap])])
+    record = make_record(simulation, result)
+    files = [] if pcap is None else [pcap]
+    try:
+        files[:0] = write_report(record, folder.path, wanted)
+    finally:  # what came of it is told even if the disk is full
+        print_result(console, scenario.fabric, result, files)
     return 1 if result.failures else 0
 
 

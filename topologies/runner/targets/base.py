@@ -104,9 +104,10 @@ class Target(ABC):
         """Whether `set_rate` works."""
         return True
 
-    def own_losses(self, place: SwitchPlace) -> Mapping[str, int]:
+    def own_losses(self, place: SwitchPlace) -> Mapping[str, int] | None:
         """Packets that the switch itself lost around the P4 program, by reason.
 
-        Its program's counters do not show them. Empty where the target cannot tell.
+        Its program's counters do not show them. Empty where the target cannot tell; None: this
+        switch does not answer now.
         """
         return {}

@@ -89,13 +89,13 @@ class Softswitch(Target):
         except ControlError as error:
             raise RunnerError(f"{place.name}: {command} of all its ports: {error}") from None
 
-    def own_losses(self, place: SwitchPlace) -> Mapping[str, int]:
+    def own_losses(self, place: SwitchPlace) -> Mapping[str, int] | None:
         """See `Target.own_losses`."""
         try:
             with ControlClient(control_path(place)) as control:
                 dropped = control.request("stats")["stats"]["dropped"]
         except ControlError:
-            return {}
+            return None
         return {reason: count for reason, count in dropped.items() if reason not in _BY_PROGRAM}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.seeds import random_of, seed_of
+from topologies.seeds import random_of, seed_of
 
 
 def test_seeds_are_fixed_numbers() -> None:
