@@ -15,6 +15,7 @@ MODULES = (
     "benchmarks.endpoint",
     "benchmarks.end_to_end",
     "benchmarks.sim_cost",
+    "benchmarks.sim_speed",
 )
 FULL = {"benchmarks.sim_cost": ["--million"]}
 QUICK = {
@@ -25,6 +26,7 @@ QUICK = {
     "benchmarks.endpoint": ["--mebibytes", "4"],
     "benchmarks.end_to_end": ["--seconds", "2"],
     "benchmarks.sim_cost": ["--quick"],
+    "benchmarks.sim_speed": ["--quick"],
 }
 
 

@@ -127,6 +127,8 @@ class ChannelAdapter(ABC, Generic[QP]):
         self.qps: dict[int, QP] = {}
         self._next_qp = FIRST_QP
         self._ports = [Port(port.rate_bps) for port in config.ports]
+        #: Frames in all `Port.control`
+        self._control_frames = 0
         #: Mask of the ports that may start no data at present
         self._paused = 0
         self._timers = Timers()
@@ -166,8 +168,8 @@ class ChannelAdapter(ABC, Generic[QP]):
         """Time has come."""
 
     @abstractmethod
-    def _waits(self, port: int) -> bool:
-        """Whether there may be something to send on a port, beside its control frames."""
+    def _waits(self) -> int:
+        """Mask of the ports that there may be something to send on, beside control frames."""
 
     @abstractmethod
     def _port_changed(self, port: int, now_ns: int) -> None:
@@ -288,6 +290,7 @@ class ChannelAdapter(ABC, Generic[QP]):
             self.drops["control frame at a port that is full or down"] += 1
             return
         port.control.append(frame)
+        self._control_frames += 1
         self._kicked = True
 
     # --- time ---
@@ -308,6 +311,9 @@ class ChannelAdapter(ABC, Generic[QP]):
         A driver that was late may call `transmit` for such times in the past, before anything else,
         so that ports keep their rates.
         """
+        waits = self._waits()
+        if not waits and not self._control_frames:
+            return None
         earliest: int | None = None
         now_ns = self._now_ns
         for number, port in enumerate(self._ports):
@@ -316,7 +322,7 @@ class ChannelAdapter(ABC, Generic[QP]):
                 busy_until_ns > now_ns
                 and port.up
                 and (earliest is None or busy_until_ns < earliest)
-                and (port.control or self._waits(number))
+                and (waits >> number & 1 or port.control)
             ):
                 earliest = busy_until_ns
         return earliest
@@ -349,6 +355,7 @@ class ChannelAdapter(ABC, Generic[QP]):
             return
         state.up = up
         self._report(PortChanged(port, up))
+        self._control_frames -= len(state.control)
         state.control.clear()
         self._rates_changed()
         self._port_changed(port, now_ns)

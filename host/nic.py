@@ -69,6 +69,7 @@ class Nic(ChannelAdapter[QueuePair]):
         )
         self._trimmed_dscp = config.traffic.trimmed
         self._lasthop_dscp = config.traffic.trimmed_lasthop
+        self._all_ports = (1 << len(config.ports)) - 1
         #: An EV means the same cables in both directions
         self._evs_name_paths = config.forwarding is not ForwardingMode.ECMP
         self._scheduler = SendScheduler(config.path_mtu_bytes + TRIM_BYTES + _TRAILER_BYTES)
@@ -295,6 +296,8 @@ class Nic(ChannelAdapter[QueuePair]):
         self._now_ns = now_ns
         self._kicked = False
         out: list[tuple[int, bytes]] = []
+        if not self._control_frames and not self._control_ring and not self._scheduler.ring:
+            return out
         room = 0
         all_down = True
         for number, port in enumerate(self._ports):
@@ -305,6 +308,7 @@ class Nic(ChannelAdapter[QueuePair]):
                 room |= 1 << number
                 port.budget = self.config.unlimited_batch
                 while port.control and room >> number & 1:
+                    self._control_frames -= 1
                     room = self._start(number, port.control.popleft(), room, out)
 
         ring = self._control_ring
@@ -367,8 +371,8 @@ class Nic(ChannelAdapter[QueuePair]):
 
     # --- ports ---
 
-    def _waits(self, port: int) -> bool:
-        return bool(self._scheduler.ring or self._control_ring)
+    def _waits(self) -> int:
+        return self._all_ports if self._scheduler.ring or self._control_ring else 0
 
     def _port_changed(self, port: int, now_ns: int) -> None:
         """Every peer is told."""

@@ -148,7 +148,7 @@ class SeriesRecord:
 @dataclass(frozen=True, slots=True)
 class SuspicionRecord:
     """At `at_ns` so many paths were out of use, and one of `elements` (links and switches by name)
-    explains it: no path in use crosses them. Empty: nothing explains it."""
+    explains it: no path in use crosses them."""
 
     at_ns: int
     elements: list[str]

@@ -160,16 +160,20 @@ def _write(path: Path, text: str) -> None:
             beside.unlink()
 
 
-def _run(
-    scenario: Scenario, pcap: Path | None, quiet: bool, along_time: bool
-) -> tuple[RunResult, RunRecord | None]:
+def _build(scenario: Scenario, pcap: Path | None = None, along_time: bool = False) -> Simulation:
     try:
-        simulation = Simulation(scenario, pcap=pcap, along_time=along_time)
+        return Simulation(scenario, pcap=pcap, along_time=along_time)
     except SettingsError as error:
         click.echo(f"{PROGRAM}: {scenario.endpoint.located(str(error))}", err=True)
         sys.exit(2)
     except OSError as error:
         _fail(f"{pcap}: cannot be written: {error.strerror}")
+
+
+def _run(
+    scenario: Scenario, pcap: Path | None, quiet: bool, along_time: bool
+) -> tuple[RunResult, RunRecord | None]:
+    simulation = _build(scenario, pcap, along_time)
     try:
         with _progress(scenario.name, quiet) as report:
             result = simulation.run(report)
@@ -222,6 +226,7 @@ def list_scenarios() -> None:
 def check(scenario: str, changes: tuple[str, ...]) -> None:
     """Check a scenario without running it, and print its flows and faults."""
     loaded = load_scenario(find_scenario(scenario), changes=changes)
+    _build(loaded)  # what can only be said of endpoints on their fabric
     click.echo(f"{loaded.name}: {loaded.fabric.name}, seed {loaded.seed}")
     for flow in loaded.flows:
         amount = "until the end" if flow.until_ns is not None else f"{flow.repeat} times"

@@ -13,8 +13,8 @@ from host.verbs import Context, Device
 from sim.host_node import HostNode
 from sim.loop import EventLoop
 from sim.network import Network
-from sim.seeds import seed_of
 from topologies.scenario import Collective
+from topologies.seeds import seed_of
 
 
 class _Driver:

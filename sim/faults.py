@@ -7,12 +7,12 @@ from typing import Final
 
 from host.paths import EvSet
 from sim.network import Network
-from sim.seeds import random_of
 from sim.wire import Impairment, Passage, Wire
 from topologies import scenario as model
 from topologies.addressing import encode_ev
 from topologies.fault_scope import carrier_of
 from topologies.model import Link
+from topologies.seeds import random_of
 
 LOSS: Final = "random loss"
 

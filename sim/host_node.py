@@ -14,11 +14,11 @@ from host.profiles import Profiles
 from host.roce import RoceConfig, RoceNic
 from sim.loop import EventLoop
 from sim.pfc import PauseReceiver
-from sim.seeds import seed_of
 from sim.wire import Wire
 from topologies.addressing import Path
 from topologies.host_config import RackConfig, host_config, host_json
 from topologies.model import Fabric, Host
+from topologies.seeds import seed_of
 from topologies.timing import WIRE_OVERHEAD_BYTES
 
 #: Offsets in a frame with an outer header: next header, destination address, BTH opcode

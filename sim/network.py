@@ -182,5 +182,5 @@ class Account:
 
 def port_name(end: LinkEnd) -> str:
     """A port as reports and captures name it: h0-plane3, p0-t0-1-port5."""
-    kind = "plane" if end.node.startswith("h") else "port"
+    kind = "plane" if end.is_host else "port"
     return f"{end.node}-{kind}{end.port}"

@@ -97,6 +97,8 @@ class Simulation:
         ]
         for watch in self.watches:
             fault = watch.active.fault
+            known = scenario.endpoint.frames_name_paths and watch.scope.is_a_place
+            watch.effect.sent_known = known
             self.loop.at(fault.at_ns, _begin, watch)
             if fault.end_ns is not None:
                 self.loop.at(fault.end_ns, _end, watch)

@@ -8,13 +8,13 @@ from typing import Final
 
 from sim.loop import EventLoop
 from sim.pfc import PauseReceiver, PauseSender
-from sim.seeds import seed_of
 from sim.tables import planned_pipeline
 from sim.wire import Wire
 from softswitch.ingress_buffer import IngressBuffer, Thresholds
 from softswitch.switch import INGRESS_DROP, PORT_DOWN, Switch
 from topologies.model import Fabric
 from topologies.model import Switch as SwitchPlace
+from topologies.seeds import seed_of
 
 #: Classes of fabric.p4: data 0, control 1
 PRIORITY_QUEUES: Final = 2
@@ -62,6 +62,7 @@ class SwitchNode:
         self._seed = seed_of(run_seed, f"switch {place.name}")
         self.boots = 0
         self.switch = Switch(seed=self._seed, priority_queues=PRIORITY_QUEUES)
+        self._ends = self.switch.ends
         self._install()
         self.wires: dict[int, Wire] = {}
         unlimited = False
@@ -115,12 +116,13 @@ class SwitchNode:
         if not self.alive:
             self.lost[SWITCH_DEAD] += 1
             return
-        switch = self.switch
-        switch.receive(port, frame, now_ns)
-        due_ns = switch.next_timer()
-        if due_ns is not None and due_ns not in self._scheduled:
-            self._scheduled.add(due_ns)
-            heappush(self._heap, (due_ns, self._number(), self._wake, None, None))
+        self.switch.receive(port, frame, now_ns)
+        ends = self._ends
+        if ends:
+            due_ns = ends[0][0]
+            if due_ns not in self._scheduled:
+                self._scheduled.add(due_ns)
+                heappush(self._heap, (due_ns, self._number(), self._wake, None, None))
         if self._may_be_unlimited and not self._touched:
             self._touched = True
             self._loop.touched.append(self)
@@ -128,14 +130,15 @@ class SwitchNode:
     def _wake(self, now_ns: int, _a: object, _b: object) -> None:
         """The last bit of a frame leaves now, perhaps."""
         self._scheduled.discard(now_ns)
-        switch = self.switch
         wires = self.wires
-        for port, frame in switch.transmit(now_ns):
+        for port, frame in self.switch.transmit(now_ns):
             wires[port].send(now_ns, frame)
-        due_ns = switch.next_timer()
-        if due_ns is not None and due_ns not in self._scheduled:
-            self._scheduled.add(due_ns)
-            heappush(self._heap, (due_ns, self._number(), self._wake, None, None))
+        ends = self._ends
+        if ends:
+            due_ns = ends[0][0]
+            if due_ns not in self._scheduled:
+                self._scheduled.add(due_ns)
+                heappush(self._heap, (due_ns, self._number(), self._wake, None, None))
 
     def settle(self, now_ns: int) -> None:
         """Ports without a rate send at once."""

@@ -12,8 +12,8 @@ from host.qp.work import CompletionQueue, WcStatus, WriteRequest
 from host.striping import message_parts
 from sim.host_node import HostNode
 from sim.network import Network
-from sim.seeds import random_of
 from topologies.scenario import Flow
+from topologies.seeds import random_of
 
 _RECEIVES = 1 << 10
 #: Completions of a flow of which the time is kept

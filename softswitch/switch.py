@@ -214,6 +214,8 @@ class Switch:
             controller takes it.
         on_digest: called with the name and the values of every digest message, or None.
         mac_sent: MAC control frames sent; they are no packets and in no other count.
+        ends: heap of what is being serialised, the time that `next_timer` returns in front; always
+            the same list, for callers to whom a method call a packet is too much. Read-only.
 
     Not thread-safe: the caller serialises packets and control.
     """
@@ -252,7 +254,7 @@ class Switch:
             depth_packets=depth_packets,
             depth_bytes=depth_bytes,
         )
-        self._ends = self._manager.ends
+        self.ends = self._manager.ends
         self._ports: dict[int, _Port] = {}
         self._out: list[tuple[int, bytes]] = []
         self._work: deque[_ToQueue | _ToIngress] = deque()
@@ -396,7 +398,7 @@ class Switch:
 
     def receive(self, port: int, frame: bytes, now_ns: int) -> None:
         """Take in one frame (without FCS) that arrived at a port at `now_ns`."""
-        ends = self._ends
+        ends = self.ends
         if ends and ends[0][0] <= now_ns:
             self._manager.advance(now_ns)
         source = self._ports.get(port)
@@ -472,7 +474,7 @@ class Switch:
 
         In order of departure.
         """
-        ends = self._ends
+        ends = self.ends
         if ends and ends[0][0] <= now_ns:
             self._manager.advance(now_ns)
         out = self._out
@@ -485,7 +487,7 @@ class Switch:
 
         Frames that `transmit` would return already do not count; call it after `receive`.
         """
-        ends = self._ends
+        ends = self.ends
         return ends[0][0] if ends else None
 
     # -- what ports report -----------------------------------------------------------------

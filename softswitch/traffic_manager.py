@@ -443,7 +443,11 @@ class TrafficManager(Generic[Item]):
             end_ns, _, port = heapq.heappop(ends)
             frame = port.frame
             assert frame is not None
-            self._end(port, frame, end_ns)
+            if port._buffer is None and not port._sends_mac:
+                port.frame = None
+                self._deliver(port, frame, end_ns)
+            else:
+                self._end(port, frame, end_ns)
             if port._occupied & ~port._paused:
                 self._serve_next(port, end_ns)
             else:

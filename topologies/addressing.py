@@ -157,6 +157,11 @@ def parse_switch_name(name: str) -> SwitchId:
     return SwitchId(plane, Role(tier + Role.T0), index)
 
 
+def is_host_name(name: str) -> bool:
+    """Whether a node is a host, of names that are a host's or a switch's."""
+    return name.startswith("h")
+
+
 def parse_host_name(name: str) -> int:
     """The number of a host by its name: h3 → 3. Raises AddressingError for other names."""
     match = _HOST_NAME.fullmatch(name)

@@ -88,11 +88,13 @@ def paths_of(fault: model.Fault) -> Iterator[model.PathRef]:
             yield path
 
 
-def collisions(faults: Iterable[model.Fault]) -> Iterator[tuple[model.Fault, model.Fault, str]]:
+def collisions(
+    faults: Iterable[model.Fault], *, touching: bool = False
+) -> Iterator[tuple[model.Fault, model.Fault, str]]:
     """(earlier, later, switch) where two faults would have one switch dead or off at one time.
 
-    The end of the first would revive it in the middle of the second. One that ends as the other
-    begins collides with it too: in real time nobody can say which of them is done first.
+    The end of the first would revive it in the middle of the second. Two of one kind collide also
+    where one ends as the other begins, whichever is done first; with `touching` any two do.
     """
     by_switch: dict[str, list[model.SwitchDead | model.SwitchReboot]] = {}
     for fault in faults:
@@ -103,7 +105,8 @@ def collisions(faults: Iterable[model.Fault]) -> Iterator[tuple[model.Fault, mod
         some.sort(key=lambda each: each.at_ns)
         holder = some[0]
         for each in some[1:]:
-            if holder.end_ns is None or each.at_ns <= holder.end_ns:
+            meets = touching or type(holder) is type(each)
+            if holder.end_ns is None or each.at_ns < holder.end_ns + meets:
                 yield holder, each, name
             if holder.end_ns is not None and (each.end_ns is None or each.end_ns > holder.end_ns):
                 holder = each

@@ -89,6 +89,11 @@ class LinkEnd:
     node: str
     port: int
 
+    @property
+    def is_host(self) -> bool:
+        """Whether it is a NIC port, whose number is that of its plane."""
+        return addressing.is_host_name(self.node)
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -187,7 +192,7 @@ class Fabric:
             of_tier = [settings] + [
                 override.apply(settings)
                 for name, override in self.link_overrides.items()
-                if name.startswith("h") == (tier is Tier.HOST)
+                if addressing.is_host_name(name) == (tier is Tier.HOST)
             ]
             if any(link.rate_bps is None for link in of_tier):
                 raise TopologyError(
@@ -391,8 +396,8 @@ class Fabric:
 
         Raises TopologyError where a node is unknown or none joins the two.
         """
-        hosts = [name for name in (node, other) if name.startswith("h")]
-        switches = [self.switch(name).id for name in (node, other) if not name.startswith("h")]
+        hosts = [name for name in (node, other) if addressing.is_host_name(name)]
+        switches = [self.switch(name).id for name in (node, other) if name not in hosts]
         tiers = sorted(switch.role for switch in switches)
         if len(hosts) == 1 and tiers == [Role.T0]:
             host = self.host(hosts[0])
@@ -433,7 +438,7 @@ class Fabric:
             if at not in (link.lower.node, link.upper.node):
                 break
             at = link.upper.node if at == link.lower.node else link.lower.node
-            if not at.startswith("h"):
+            if not addressing.is_host_name(at):
                 switches.append(self.switch(at).id)
         try:
             path = addressing.path_of_switches(switches, source.id, destination.id)

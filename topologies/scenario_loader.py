@@ -85,7 +85,11 @@ def find_scenario(name_or_path: str) -> Path:
 
 
 def load_scenario(
-    path: str | Path, *, changes: Sequence[str] = (), seed: int | None = None
+    path: str | Path,
+    *,
+    changes: Sequence[str] = (),
+    seed: int | None = None,
+    topology: Path | None = None,
 ) -> Scenario:
     """The scenario that a file describes.
 
@@ -94,6 +98,8 @@ def load_scenario(
         changes: `key=value` each: a field by its place (`traffic[0].transfer.size`) and what it
             is to be, as YAML.
         seed: in place of the file's.
+        topology: a topology file in place of the one that the scenario names. Where the scenario
+            changes fields of the one it names, it changes those of this one.
 
     Raises ScenarioFileError with everything that is wrong with it.
     """
@@ -109,6 +115,7 @@ def load_scenario(
         directory=path.parent,
         changes=changes,
         seed=seed,
+        topology=topology,
     )
 
 
@@ -120,6 +127,7 @@ def parse_scenario(
     directory: Path | None = None,
     changes: Sequence[str] = (),
     seed: int | None = None,
+    topology: Path | None = None,
 ) -> Scenario:
     """The scenario that a file's text describes; `source` names it in errors.
 
@@ -129,6 +137,8 @@ def parse_scenario(
     try:
         document = parse_yaml(text, source, what=WHAT_A_SCENARIO_IS)
         file = _File(source, document, directory or Path())
+        if topology is not None:
+            file.replace_topology(topology)
         for change in changes:
             file.change(change)
         checked = file.validate()
@@ -186,6 +196,14 @@ class _File:
                 problems.append((line_of(self.document, location), self.at(location, message)))
             lines = dict.fromkeys(problem for _, problem in sorted(problems))
             raise ScenarioFileError(list(lines)) from None
+
+    def replace_topology(self, path: Path) -> None:
+        """Name another topology; what the scenario changes in the one it names stays changed."""
+        section = self.document.get("topology")
+        if isinstance(section, CommentedMap) and "base" in section:
+            section["base"] = str(path.resolve())
+        else:
+            self.document["topology"] = str(path.resolve())
 
     def change(self, change: str) -> None:
         """Put a value in a place: `key=value`."""

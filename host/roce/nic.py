@@ -186,11 +186,12 @@ class RoceNic(ChannelAdapter[RoceQueuePair]):
         if due_ns is not None:
             self._timers.arm(requestor, due_ns)
 
-    def _waits(self, port: int) -> bool:
-        lines = self._lines[port]
-        if self._paused >> port & 1:
-            return bool(lines.cnps)
-        return bool(lines.data or lines.answers or lines.cnps)
+    def _waits(self) -> int:
+        waits = 0
+        for number, lines in enumerate(self._lines):
+            if lines.cnps or ((lines.data or lines.answers) and not self._paused >> number & 1):
+                waits |= 1 << number
+        return waits
 
     # --- time ---
 

@@ -130,6 +130,67 @@ class Codec:
         for index in span.fields:
             out.line(_part(type_.fields[index], fields[index], byte, span.end * 8))
 
+    def rebuild(self, out: Writer, type_: ir.HeaderType, fields: dict[int, str], start: str) -> str:
+        """Expression for the bytes of the frame's header at `start` with `fields` set in them.
+
+        Writes a line that reads what stays of the bytes first, where any stays.
+        """
+        spans = _spans(type_, set(fields))
+        if type_.bits % 8 or any(type_.fields[i].signed for i in fields) or not spans:
+            return self.build(type_, fields, f"frame[{start}:{_plus(start, type_.size)}]")
+        kept, format_ = ">", ">"
+        values: list[str] = []
+        targets: list[str] = []
+        position = 0
+        for span in (*spans, _Span(type_.size, type_.size, ())):
+            if span.start > position:
+                code = _CODES.get(span.start - position, f"{span.start - position}s")
+                kept += code
+                format_ += code
+                targets.append(self.temps(len(targets) + 1)[-1])
+                values.append(targets[-1])
+            position = span.end
+            if not span.fields:
+                break
+            size = span.end - span.start
+            parts, covered = _in_place(type_, fields, span)
+            word = " | ".join(parts)
+            pieces = _pieces(size)
+            if covered != (1 << 8 * size) - 1:
+                code = _CODES.get(size, f"{size}s")
+                kept += code
+                targets.append(self.temps(len(targets) + 1)[-1])
+                base = targets[-1] if size in _CODES else f'int.from_bytes({targets[-1]}, "big")'
+                rest = ((1 << 8 * size) - 1) & ~covered
+                word = f"{base} & {hex(rest)} | {word}"
+            else:
+                kept += f"{size}x"
+            if size in _CODES:
+                format_ += _CODES[size]
+                values.append(word)
+            elif pieces is not None and len(parts) == 1 and word.isidentifier():
+                left = size
+                for piece in pieces:
+                    left -= piece
+                    format_ += _CODES[piece]
+                    text = f"{word} >> {8 * left}" if left else word
+                    if left + piece < size:
+                        text += f" & {hex((1 << 8 * piece) - 1)}"
+                    values.append(text)
+            else:
+                format_ += f"{size}s"
+                values.append(f'({word}).to_bytes({size}, "big")')
+        if targets:
+            unpack = self._globals.bind(
+                f"unpack_{type_.name}", struct.Struct(kept).unpack_from, key=("unpack", kept)
+            )
+            comma = "," if len(targets) == 1 else ""
+            out.line(f"{', '.join(targets)}{comma} = {unpack}(frame{_offset(start)})")
+        pack = self._globals.bind(
+            f"pack_{type_.name}", struct.Struct(format_).pack, key=("pack", format_)
+        )
+        return f"{pack}({', '.join(values)})"
+
     def build(self, type_: ir.HeaderType, fields: dict[int, str], base: str | None) -> str:
         """Expression for the header's bytes: `fields` set in the bytes that `base` yields.
 
@@ -153,6 +214,18 @@ class Codec:
         if len(parts) == 1 and covered == (1 << type_.bits) - 1:
             return f'{parts[0]}.to_bytes({type_.size}, "big")'
         return f'({" | ".join(parts)}).to_bytes({type_.size}, "big")'
+
+
+def _in_place(type_: ir.HeaderType, fields: dict[int, str], span: _Span) -> tuple[list[str], int]:
+    """The fields of a span, each shifted to its place in it, and the bits that they cover."""
+    parts = []
+    covered = 0
+    for index in span.fields:
+        field = type_.fields[index]
+        shift = 8 * span.end - field.offset - field.bitwidth
+        covered |= ((1 << field.bitwidth) - 1) << shift
+        parts.append(f"{fields[index]} << {shift}" if shift else fields[index])
+    return parts, covered
 
 
 def _join(words: list[str], pieces: list[int]) -> str:

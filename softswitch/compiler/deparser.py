@@ -22,7 +22,7 @@ class DeparserWriter:
         self.codec = codec
         self.globals = bound
         self._parts = layout.names.new("parts")
-        self._stop = layout.names.new("stop")
+        self._done = layout.names.new("done")
         places = [layout.places[header] for header in layout.program.deparser]
         fixed = {header for stack in layout.empty for header in stack.headers}
         self.in_place = parsed_in_order(layout.program, layout.empty) and all(
@@ -42,31 +42,33 @@ class DeparserWriter:
         out.line(f'frame = b"".join({self._parts})')
 
     def _replace(self, out: Writer, headers: tuple[ir.Header, ...]) -> None:
-        """Put the frame together from changed headers and what is between them, back to front."""
+        """Put the frame together from changed headers and what is between them."""
         places = [self.layout.places[header] for header in headers]
         changing = [place for place in places if place.dirty or place.gone]
         if not changing:
             return
         out.line(f"{self._parts} = []")
-        out.line(f"{self._stop} = None")
-        for place in reversed(changing):
+        out.line(f"{self._done} = 0")
+        for place in changing:
             start, end = _bounds(place)
-            rest = f"frame[{end}:{self._stop}]"
             head = "if"
             if place.dirty:
                 with out.block(f"{head} {place.dirty} and {place.valid}:"):
-                    value = self._build(place, start, end)
-                    out.line(f"{self._parts} += {rest}, {value}")
-                    out.line(f"{self._stop} = {start}")
+                    written = {i: name for i, name in place.fields.items() if i in place.written}
+                    value = self.codec.rebuild(out, place.header.type, written, start)
+                    if place.fixed_at == 0:
+                        out.line(f"{self._parts}.append({value})")
+                    else:
+                        out.line(f"{self._parts} += frame[{self._done}:{start}], {value}")
+                    out.line(f"{self._done} = {end}")
                 head = "elif"
             if place.gone:
                 # Valid again it cannot be: a header that the program makes valid is not plain.
                 with out.block(f"{head} {place.gone}:"):
-                    out.line(f"{self._parts}.append({rest})")
-                    out.line(f"{self._stop} = {start}")
-        with out.block(f"if {self._parts}:"):
-            out.line(f"{self._parts}.append(frame[:{self._stop}])")
-            out.line(f"{self._parts}.reverse()")
+                    out.line(f"{self._parts}.append(frame[{self._done}:{start}])")
+                    out.line(f"{self._done} = {end}")
+        with out.block(f"if {self._done}:"):
+            out.line(f"{self._parts}.append(frame[{self._done}:])")
             out.line(f'frame = b"".join({self._parts})')
 
     def _build(self, place: Place, start: str, end: str) -> str:

@@ -249,6 +249,11 @@ class Expressions:
         if low <= code.low and code.high <= high:
             return code
         text = code.text
+        if (code.high > high) != (code.low < low) and "(" not in text:
+            # One comparison, and a short sum twice, cost less than a call
+            sign, bound = (">", number(high)) if code.high > high else ("<", number(low))
+            value = code.at(_BIT_OR)
+            return Code(f"{bound} if {value} {sign} {bound} else {value}", _TERNARY, low, high)
         if code.high > high:
             text = f"min({text}, {number(high)})"
         if code.low < low:

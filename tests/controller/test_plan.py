@@ -109,7 +109,7 @@ class PlannedFabric:
                 return crossed, None
             port, address = step
             peer = self.peers[LinkEnd(at, port)]
-            if peer.node.startswith("h"):
+            if peer.is_host:
                 return crossed, peer
             at = peer.node
 
@@ -121,7 +121,7 @@ class PlannedFabric:
         ends: Counter[str] = Counter()
         for port in ports:
             peer = self.peers[LinkEnd(at, port)]
-            if peer.node.startswith("h"):
+            if peer.is_host:
                 ends[peer.node] += 1
             else:
                 ends.update(self.reach(peer.node, address))

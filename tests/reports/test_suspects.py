@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
 
 from reports.from_result import make_record
 from reports.record import SeriesRecord
-from reports.result import EvTransition, RunResult
+from reports.result import CollectiveResult, EvTransition, RunResult
 from reports.suspects import Suspicion, one_of, suspicions
 from tests.sim.conftest import run_scenario, simulate
 from topologies.addressing import encode_ev
 from topologies.model import Fabric
 
 FABRIC = simulate().scenario.fabric
-QUIET = run_scenario()
+#: What is out to its end is out long enough
+QUIET = replace(run_scenario(), now_ns=10**9)
 
 
 def change(now_ns: int, host: str, peer: str, ev: int, new: str = "ASSUMED_BAD") -> EvTransition:
@@ -72,10 +76,52 @@ def test_a_path_that_only_loses_some_is_not_explained() -> None:
         replace(flow, name="far", source="h1", destination="h2"),
     ]
     result = replace(QUIET, flows=others, transitions=[change(flow.start_ns + 1, "h0", "h2", ev)])
-    assert suspicions(FABRIC, result) == [Suspicion(flow.start_ns + 1, (), 1)]
+    assert suspicions(FABRIC, result) == []
     # ... unless they are over by then
     late = [change(flow.start_ns + 10**9, "h0", "h2", ev)]
-    assert suspicions(FABRIC, replace(result, transitions=late))[0].elements
+    assert suspicions(FABRIC, replace(result, transitions=late, now_ns=10**10))[0].elements
+
+
+T1_OF_ONE = ("p0-t0-0--p0-t1-1", "p0-t1-1", "p0-t0-1--p0-t1-1")
+
+
+@pytest.mark.parametrize(
+    ("collective", "start_ns", "elements"),
+    [
+        # h1 sends to h3 over both T1s all the time
+        ("all-to-all", 0, None),
+        ("all-reduce", 0, None),
+        ("all-reduce", 11, T1_OF_ONE),
+        # A chain, of which nobody knows here where it begins
+        ("broadcast", 0, T1_OF_ONE),
+    ],
+)
+def test_paths_of_a_running_collective_are_in_use(
+    collective: str, start_ns: int, elements: tuple[str, ...] | None
+) -> None:
+    values: dict[str, Any] = {each.name: 0 for each in fields(CollectiveResult)}
+    values |= {"collective": collective, "start_ns": start_ns, "completion_ns": 100}
+    values["hosts"] = ["h0", "h2", "h1", "h3"]
+    result = replace(
+        QUIET,
+        flows=[],
+        collectives=[CollectiveResult(**values)],
+        transitions=[change(10, "h0", "h2", encode_ev(0, 1))],
+    )
+    assert [each.elements for each in suspicions(FABRIC, result)] == (
+        [elements] if elements else []
+    )
+
+
+def test_a_lone_path_that_is_soon_in_use_again_points_to_nothing() -> None:
+    ev, soon_ns = encode_ev(0, 1), 31 * QUIET.base_rtt_ns
+    out = change(10, "h0", "h2", ev)
+    assert of(out, change(10 + soon_ns, "h0", "h2", ev, "GOOD")) == []
+    assert of(out, change(10 + 2 * soon_ns, "h0", "h2", ev, "GOOD"))
+    # Two that agree are told at once
+    other = change(20, "h1", "h3", ev)
+    back = [change(30, "h0", "h2", ev, "GOOD"), change(40, "h1", "h3", ev, "GOOD")]
+    assert [each.paths_out for each in of(out, other, *back)] == [2]
 
 
 def test_evs_that_name_no_path_say_nothing() -> None:
@@ -85,4 +131,3 @@ def test_evs_that_name_no_path_say_nothing() -> None:
 def test_names_in_a_sentence() -> None:
     assert one_of(["a"]) == "a"
     assert one_of(["a", "b", "c"]) == "a, b or c"
-    assert one_of([]).startswith("nothing")

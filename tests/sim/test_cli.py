@@ -152,6 +152,19 @@ def test_endpoint_settings_that_cannot_be_are_one_line(
     assert message in err
 
 
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_check_finds_what_run_would(
+    command: str,
+    scenario: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = ("endpoint.congestion.controller=foo", "endpoint.evs.active_evs=0")
+    for setting in settings:
+        code, out, err = call([command, str(scenario), "--set", setting], monkeypatch, capsys)
+        assert code == 2 and out == "" and err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

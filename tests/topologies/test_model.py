@@ -24,6 +24,7 @@ from topologies.model import (
     Tier,
     TopologyError,
 )
+from topologies.runner.deployment import interface_of
 
 FABRIC = Fabric(
     "test",
@@ -40,6 +41,13 @@ FABRIC = Fabric(
 fabrics = st.builds(
     generate, st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.integers(1, 4)
 )
+
+
+def test_an_end_of_a_link_is_a_host_s_or_a_switch_s() -> None:
+    host, fabric = FABRIC.link("p1-t0-2", "h8"), FABRIC.link("p1-t0-2", "p1-t1-0")
+    ends = (host.lower, host.upper, fabric.lower, fabric.upper)
+    assert [end.is_host for end in ends] == [True, False, False, False]
+    assert [interface_of(end) for end in ends] == ["plane1", "port0", "port4", "port2"]
 
 
 def test_ports_are_numbered_as_documented() -> None:

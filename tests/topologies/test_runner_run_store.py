@@ -158,6 +158,17 @@ def test_a_base_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         RunFolder.create(tmp_path / "file", "t", "softswitch")
 
 
+def test_a_base_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", forbidden)  # root may read everything
+    with pytest.raises(RunnerError, match=r"runs .*: Permission denied; \$MRC_TOPOLOGY_RUNS can"):
+        list(find_runs(tmp_path))
+
+
 def test_where_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MRC_TOPOLOGY_RUNS", raising=False)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)

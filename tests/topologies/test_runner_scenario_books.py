@@ -98,6 +98,10 @@ def test_what_the_kernel_could_not_send_is_lost_at_the_link() -> None:
 def test_bmv2_does_not_count_around_its_program() -> None:
     found = books(TEN_MISSING, {"p0-t0-0": counted(no_route=4)}, target="bmv2")
     assert found.lost == {"no route": 4, "in bmv2 before or after the program": 6}
+    # It explains any difference, so that is said
+    (note,) = found.notes
+    assert note.startswith("6 frames that p0-t0-0 took and did not send are counted as lost")
+    assert books(TEN_MISSING, {"p0-t0-0": counted(no_route=10)}, target="bmv2").notes == []
 
 
 def test_a_black_hole_has_a_name_of_its_own() -> None:

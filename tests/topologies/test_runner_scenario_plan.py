@@ -119,3 +119,11 @@ def test_what_cannot_be_done_is_refused_by_name(
     text = str(caught.value)
     assert text.startswith(why)
     assert "\n" not in text and "--target sim" in text
+
+
+def test_what_begins_as_another_ends_is_for_virtual_time() -> None:
+    dead = "switch_dead: {name: dead, switch: p0-t1-0, at: 1s, for: 1s}"
+    boot = "switch_reboot: {name: boot, switch: p0-t1-0, at: 2s, for: 1s}"
+    with pytest.raises(UsageError, match=r"^fault boot: .*: dead ends on p0-t1-0 as this begins"):
+        planned(f"{dead}\n  - {boot}")
+    assert planned(f"{dead}\n  - {boot.replace('2s', '4s')}").faults

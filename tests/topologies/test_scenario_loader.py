@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from topologies.loader import find_topology
 from topologies.model import LoadBalancing
 from topologies.scenario import (
     Corruption,
@@ -243,7 +244,8 @@ def test_problems_name_line_field_and_value(line: str, message: str) -> None:
         ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_dead: {switch: 'p0-*', at: 5us}", True),
         ("switch_dead: {switch: p0-t1-0}", "switch_dead: {switch: p0-t1-0, at: 1s, for: 1us}", True),
         ("switch_reboot: {switch: p0-t1-0, at: 5us, for: 9us}", "switch_reboot: {switch: p0-t1-0, for: 6us}", True),
-        ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_reboot: {switch: p0-t1-0, at: 9us, for: 9us}", True),
+        ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_reboot: {switch: p0-t1-0, at: 9us, for: 9us}", False),
+        ("switch_dead: {switch: p0-t1-0, at: 9us, for: 9us}", "switch_dead: {switch: p0-t1-0, for: 9us}", True),
         ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_dead: {switch: p0-t1-0, at: 10us}", False),
         ("switch_dead: {switch: p0-t1-0, for: 9us}", "switch_dead: {switch: p0-t1-1, for: 9us}", False),
         ("switch_dead: {switch: p0-t1-0, for: 1us, every: 5us, times: 3}", "switch_dead: {switch: p0-t1-0, at: 3us, for: 1us}", False),
@@ -318,7 +320,7 @@ def test_a_scenario_without_a_topology_says_so() -> None:
 def test_a_folder_is_no_scenario(tmp_path: Path) -> None:
     with pytest.raises(ScenarioFileError, match="is a directory"):
         find_scenario(str(tmp_path))
-    with pytest.raises(ScenarioFileError, match="^'': is a directory"):
+    with pytest.raises(ScenarioFileError, match=r"^'': is a directory"):
         find_scenario("")
 
 
@@ -434,3 +436,16 @@ def test_routes_are_static_unless_a_convergence_time_is_given() -> None:
     assert parse_scenario(text, "x.yaml").convergence_ns is None
     changed = parse_scenario(text, "x.yaml", changes=["routing.convergence=10ms"])
     assert changed.convergence_ns == 10_000_000
+
+
+def test_another_topology_keeps_what_the_scenario_changes_in_it(tmp_path: Path) -> None:
+    four = find_topology("four-plane")
+    path = tmp_path / "x.yaml"
+    queues = "queues: {host: {data_limit: 20KiB, control_limit: 64KiB}}"
+    path.write_text(
+        MINIMAL.replace("topology: two-plane", f"topology: {{base: two-plane, {queues}}}")
+    )
+    fabric = load_scenario(path, topology=four).fabric
+    assert (fabric.planes, fabric.host_queue.data_limit_bytes) == (4, 20 << 10)
+    path.write_text(MINIMAL.replace("topology: two-plane", "topology: {planes: 2}"))
+    assert load_scenario(path, topology=four).fabric.planes == 4

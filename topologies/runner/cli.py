@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from commandline.program import FAILURE, USAGE, run_command
+from topologies.addressing import is_host_name
 from topologies.documents import DocumentError
 from topologies.loader import ready_topologies
 from topologies.model import Fabric, TopologyError
@@ -158,7 +159,7 @@ def status() -> None:
         state = each.state
         phase = state.phase if each.alive else "killed; `mrc-topology down` cleans up"
         names = [name for name in state.namespaces if "--" not in name]  # else: impairment boxes
-        hosts = sum(name.startswith("h") for name in names)
+        hosts = sum(map(is_host_name, names))
         nodes = f"{hosts} hosts, {len(names) - hosts} switches"
         table.add_row(
             state.run_id, state.topology, state.target, phase, str(state.pid), nodes, str(each.path)

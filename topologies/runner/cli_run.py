@@ -92,15 +92,20 @@ def run(
 ) -> None:
     """Bring a fabric up and run a scenario on it: real packets, real faults, every byte checked.
 
-    The scenario names its topology; TOPOLOGY, a file or the name of a ready one, takes its place.
+    The scenario names its topology; TOPOLOGY, a file or the name of a ready one, takes its place,
+    with what the scenario changes in it.
     First every path is checked as `mrc-topology check` does. Exits with 1 when anything is not as
     it should be.
     """
     if topology is not None:
         if target_name != VIRTUAL:
             open_fabric(topology, target_name)  # what is wrong with it is told first
-        changes = (f"topology={find_topology(topology).resolve()}", *changes)
-    scenario = load_scenario(find_scenario(scenario_name), changes=changes, seed=seed)
+    scenario = load_scenario(
+        find_scenario(scenario_name),
+        changes=changes,
+        seed=seed,
+        topology=None if topology is None else find_topology(topology),
+    )
     wanted = Wanted(json_file, html_file)
     wanted.check()
     if target_name == VIRTUAL:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from topologies.addressing import nic_mac
+from topologies.addressing import nic_mac, switch_mac
 from topologies.model import Fabric, Host, Link, LinkEnd, Switch, TopologyError
 from topologies.runner import agents, links, port_capture
 from topologies.runner.check.host_port import HostPort
@@ -45,6 +45,11 @@ def host_interface(plane: int) -> str:
 def switch_interface(port: int) -> str:
     """The interface of a switch port."""
     return f"port{port}"
+
+
+def interface_of(end: LinkEnd) -> str:
+    """The interface at an end of a link."""
+    return host_interface(end.port) if end.is_host else switch_interface(end.port)
 
 
 class Deployment:
@@ -113,14 +118,11 @@ class Deployment:
 
     def _end(self, link: Link, end: LinkEnd) -> InterfaceSpec:
         namespace = self.namespaces[end.node]
-        if end.node.startswith("h"):
-            host = self.fabric.host(end.node)
-            return InterfaceSpec(
-                namespace, host_interface(link.plane), nic_mac(link.plane, host.id)
-            )
-        switch = self.fabric.switch(end.node)
-        port = next(port for port in self.fabric.ports(switch.id) if port.number == end.port)
-        return InterfaceSpec(namespace, switch_interface(end.port), port.mac)
+        if end.is_host:
+            mac = nic_mac(link.plane, self.fabric.host(end.node).id)
+        else:
+            mac = switch_mac(self.fabric.switch(end.node).id, end.port)
+        return InterfaceSpec(namespace, interface_of(end), mac)
 
     def start_switches(self, on_ready: Callable[[str], None] = lambda name: None) -> None:
         """Start every switch and impairment box and wait until all take P4Runtime calls.

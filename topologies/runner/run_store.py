@@ -40,6 +40,7 @@ SWITCHES_FILE: Final = "switches.json"
 
 _STATE_FILE: Final = "run.json"
 _LOCK_FILE: Final = "lock"
+_ANOTHER_PLACE: Final = "$MRC_TOPOLOGY_RUNS can name another place"
 
 
 def default_base() -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from topologies.model import Fabric
+from topologies.model import Fabric, LinkEnd
 
 _RECEIVED: Final = "received"
 _SENT_DATA: Final = "sent_data"
@@ -79,23 +79,23 @@ def link_losses(
     `cells` by switch; host counts by (host, plane). Switches that were not read are left out.
     """
 
-    def sent(node: str, port: int) -> int | None:
-        if node.startswith("h"):
-            return host_sent.get((node, port), 0)
-        if node not in cells:
+    def sent(end: LinkEnd) -> int | None:
+        if end.is_host:
+            return host_sent.get((end.node, end.port), 0)
+        if end.node not in cells:
             return None
-        of_switch = cells[node]
-        return of_switch.get((_SENT_DATA, port), 0) + of_switch.get((_SENT_CONTROL, port), 0)
+        of_switch = cells[end.node]
+        return sum(of_switch.get((name, end.port), 0) for name in (_SENT_DATA, _SENT_CONTROL))
 
-    def received(node: str, port: int) -> int | None:
-        if node.startswith("h"):
-            return host_received.get((node, port), 0)
-        return cells[node].get((_RECEIVED, port), 0) if node in cells else None
+    def received(end: LinkEnd) -> int | None:
+        if end.is_host:
+            return host_received.get((end.node, end.port), 0)
+        return cells[end.node].get((_RECEIVED, end.port), 0) if end.node in cells else None
 
     losses = []
     for link in fabric.links():
         for one, other in ((link.lower, link.upper), (link.upper, link.lower)):
-            out, into = sent(one.node, one.port), received(other.node, other.port)
+            out, into = sent(one), received(other)
             if out is not None and into is not None and out != into:
                 losses.append(LinkLoss(one.node, other.node, out, into))
     return losses

@@ -31,7 +31,8 @@ _IN_A_BOX = "in a box that cut a link"
 
 @dataclass(slots=True)
 class Books:
-    """Frames: sent = received + lost + in flight + unaccounted."""
+    """Frames: sent = received + lost + in flight + unaccounted. `notes`: which of these nobody
+    confirms, a line each."""
 
     sent: int = 0
     received: int = 0
@@ -39,6 +40,7 @@ class Books:
     in_flight: int = 0
     unaccounted: int = 0
     corrupted: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def balance(
@@ -64,6 +66,7 @@ def balance(
     books = Books(sent=sent_by(hosts, counters), received=received_by(hosts, counters))
     counts_all = deployment.target.name == "softswitch"
     left = 0
+    taken_for_lost: dict[str, int] = {}
     for name in deployment.places:
         counted = sampler.drops[name].counted if name in sampler.drops else {}
         rest = kept_in(name, counters) - sum(counted.values())
@@ -75,9 +78,16 @@ def balance(
         if name in killed and rest > 0:
             books.lost[f"with {name}, which was killed"] += rest
         elif not counts_all and rest > 0:
-            books.lost[f"in {deployment.target.name} before or after the program"] += rest
+            taken_for_lost[name] = rest
         else:
             left += rest
+    if taken_for_lost:
+        frames, target = sum(taken_for_lost.values()), deployment.target.name
+        books.lost[f"in {target} before or after the program"] += frames
+        books.notes.append(
+            f"{frames} frames that {', '.join(taken_for_lost)} took and did not send are counted "
+            f"as lost in {target} outside its program: it has no counters there that say so"
+        )
     for link in deployment.boxes:
         counted = sampler.boxes[link].counted if link in sampler.boxes else {}
         books.corrupted += counted.get("corrupted", 0)

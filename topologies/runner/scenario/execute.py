@@ -154,6 +154,7 @@ class _Run:
             cut_by_boxes=self._cut_by_boxes(),
             quiet=quiet,
         )
+        self._notes += books.notes
         facts = Facts(
             now_ns=now_ns,
             done_ns=self._done_ns,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from reports.rates import look_at_rates, rates_bps, traffic_changes_ns, whole_intervals
 from reports.record import LinkRecord, SeriesRecord
 from reports.result import EvTransition, RunResult, TableDigest, jain_index
-from topologies.model import Fabric, LinkEnd
-from topologies.runner.deployment import host_interface, switch_interface
+from topologies.model import Fabric
+from topologies.runner.deployment import interface_of
 from topologies.runner.scenario.books import Books
 from topologies.runner.scenario.clock import RunClock
 from topologies.runner.scenario.fault_watch import FaultWatch
@@ -167,7 +167,7 @@ def _base_rtt_ns(scenario: Scenario, traffic: Sequence[Traffic]) -> int:
 def _links(fabric: Fabric, counters: Interfaces) -> Iterator[LinkRecord]:
     nothing = InterfaceCounters()
     for link in fabric.links():
-        lower = counters.get((link.lower.node, _interface(link.plane, link.lower)), nothing)
+        lower = counters.get((link.lower.node, interface_of(link.lower)), nothing)
         yield LinkRecord(
             name=link.name,
             plane=link.plane,
@@ -178,9 +178,3 @@ def _links(fabric: Fabric, counters: Interfaces) -> Iterator[LinkRecord]:
             up_bytes=lower.tx_bytes,
             down_bytes=lower.rx_bytes,
         )
-
-
-def _interface(plane: int, end: LinkEnd) -> str:
-    if end.node.startswith("h"):
-        return host_interface(plane)
-    return switch_interface(end.port)

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from topologies import scenario as model
 from topologies.addressing import encode_ev
-from topologies.fault_scope import path_of
+from topologies.fault_scope import collisions, path_of
 from topologies.model import Fabric, Link
 from topologies.runner.errors import UsageError
 from topologies.runner.live import UNLIMITED
@@ -102,6 +102,11 @@ def make_plan(scenario: model.Scenario, target: Target) -> RunPlan:
     plan = RunPlan()
     if scenario.convergence_ns is not None:
         plan.notes.append("routing.convergence: is for virtual time; here routes are static")
+    for first, second, switch in collisions(scenario.faults, touching=True):
+        why = (
+            f"{first.name} ends on {switch} as this begins, and nobody can say which is done first"
+        )
+        raise _refused(second, target, why)
     links = {link.name: link for link in scenario.fabric.links()}
     for fault in scenario.faults:
         acts = tuple(_acts(fault, scenario.fabric, links, target, plan))
@@ -180,7 +185,7 @@ def _acts(
 
 
 def _cut(fault: model.Fault, link: Link, target: Target, plan: RunPlan) -> Act:
-    between_switches = not link.lower.node.startswith("h")
+    between_switches = not link.lower.is_host
     if target.needs_links_up and between_switches:
         plan.notes.append(
             f"{fault.name}: {target.name} does not survive an interface that goes down; a box in "
@@ -208,7 +213,7 @@ def _slow(
         raise _refused(fault, target, "the rates of this BMv2 cannot be set (it has no Thrift)")
     for name in fault.links:
         link = links[name]
-        if link.lower.node.startswith("h"):
+        if link.lower.is_host:
             plan.notes.append(
                 f"{fault.name}: only the switch's end of {name} is slowed, {link.lower.node} "
                 "sends as fast as before"
