@@ -41,6 +41,10 @@ class Failed:
     lost: bool
 
 
+class ClusterError(RuntimeError):
+    """There is no cluster to work with; the message is one line."""
+
+
 class Backend(Protocol):
     """Makes runs, some at a time."""
 

@@ -14,7 +14,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from experiments.backend import Backend
+from commandline.launch import INTERRUPTED
+from commandline.program import FAILURE, USAGE, complain, run_command
+from experiments.backend import Backend, ClusterError
 from experiments.catalogue import FIGURES, UnknownFigureError, figure, names_meant
 from experiments.model import Check, Run, Scale
 from experiments.output import show, write
@@ -31,24 +33,8 @@ def main() -> NoReturn:
     Exit codes: 0 every claim holds or is known to differ, 1 not so or runs failed, 2 wrong usage,
     130 interrupted.
     """
-    try:
-        cli(standalone_mode=False, prog_name=PROGRAM)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except UnknownFigureError as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo(f"{PROGRAM}: interrupted; finished runs are kept", err=True)
-        sys.exit(130)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"{PROGRAM}: {where}{error.strerror or error}", err=True)
-        sys.exit(1)
-    sys.exit(0)
+    errors = {UnknownFigureError: USAGE, ClusterError: FAILURE}
+    sys.exit(run_command(cli, PROGRAM, errors))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -112,8 +98,13 @@ def run(
     runs = [each for one in figures for each in one.runs(size, seeds)]
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    with _watching() as watcher:
-        outcome = sweep(runs, Store(out / "runs"), _backend(jobs, scheduler), watcher, fresh=fresh)
+    store, backend = Store(out / "runs"), _backend(jobs, scheduler)
+    try:
+        with _watching() as watcher:
+            outcome = sweep(runs, store, backend, watcher, fresh=fresh)
+    except KeyboardInterrupt:
+        complain(PROGRAM, "interrupted; finished runs are kept")
+        sys.exit(INTERRUPTED)
     wall_s = time.monotonic() - started
     shown = [show(one, outcome, len(one.runs(size, seeds))) for one in figures]
     cpu_s = sum(piece.cpu_s for piece in outcome.pieces)
@@ -193,8 +184,8 @@ def _print(shown: Sequence[Shown], outcome: Outcome, wall_s: float, page: Path) 
             click.echo(f"  ✗ {failure}")
         for check in each.checks:
             click.echo(f"  {verdict_of(check)[0]} {check.claim}: {check.ours}{_paper(check)}")
-            if check.differs and not check.holds:
-                click.echo(f"    differs because {check.differs}")
+            if check.explanation:
+                click.echo(f"    {check.explanation}")
     checks = [check for each in shown for check in each.checks]
     made = len(outcome.pieces) - outcome.kept
     click.echo(

@@ -12,16 +12,12 @@ from typing import Any, Final
 from distributed import Client, as_completed
 from distributed.scheduler import KilledWorker
 
-from experiments.backend import Failed, Finished, Started, Task
+from experiments.backend import ClusterError, Failed, Finished, Started, Task
 from experiments.local import Make
 from experiments.model import Piece
 from experiments.worker import make_piece
 
 _CONNECT_S: Final = 10
-
-
-class ClusterError(RuntimeError):
-    """There is no cluster to work with; the message is one line."""
 
 
 class DaskCluster:

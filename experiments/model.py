@@ -171,23 +171,51 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why ours does not do what the paper reports.
+
+    Attributes:
+        because: what we found; what is inference only says "we think".
+        checked: what these same runs measured of it.
+        holds: whether that measurement still bears the reason out.
+    """
+
+    because: str
+    checked: str
+    holds: bool
+
+    def text(self) -> str:
+        """The reason, and what was measured for it."""
+        return f"{self.because} (checked: {self.checked})"
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A claim, the paper's number and ours.
 
-    `differs`: why ours does not do what the paper reports, with the evidence; a claim that does
-    not hold and has no such reason is a failure.
+    `differs`: why ours does not do what the paper reports. A claim that does not hold is a failure
+    where there is no such reason, or where the reason's own measurement does not bear it out.
     """
 
     claim: str
     paper: str
     ours: str
     holds: bool
-    differs: str = ""
+    differs: Reason | None = None
 
     @property
     def failed(self) -> bool:
-        """Whether it does not hold and nobody knows why."""
-        return not self.holds and not self.differs
+        """Whether it does not hold, and no reason that is borne out says why."""
+        return not self.holds and not (self.differs is not None and self.differs.holds)
+
+    @property
+    def explanation(self) -> str:
+        """What is to be said of a claim that does not hold; empty where there is nothing."""
+        if self.holds or self.differs is None:
+            return ""
+        if self.differs.holds:
+            return f"differs because {self.differs.text()}"
+        return f"no longer explained by this: {self.differs.text()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,15 @@ def show(figure: Figure, outcome: Outcome, expected: int) -> Shown:
         if failed.run.figure == figure.name
     ]
     whole = len(results) == expected
-    checks = list(figure.checks(results)) if whole else [_missing(len(results), expected)]
-    pictures = {}
+    checks = [_missing(len(results), expected)]
+    pictures: dict[str, bytes] = {}
     if whole:
-        pictures = {plot.name: render(plot, results, "svg") for plot in figure.plots}
+        try:
+            checks = list(figure.checks(results))
+            pictures = {plot.name: render(plot, results, "svg") for plot in figure.plots}
+        except (ArithmeticError, LookupError, ValueError) as error:
+            # Something was not measured, say; other figures are not worse for it
+            checks = [Check("there is what it is judged by", "", str(error), holds=False)]
     return Shown(figure, results, checks, pictures, failures, csv_text(results))
 
 

@@ -57,7 +57,7 @@ def page(shown: Sequence[Shown], scale: Scale, facts: Mapping[str, str]) -> str:
 
 def verdict_of(check: Check) -> str:
     """In two or three words."""
-    return _HOLDS if check.holds else _DIFFERS if check.differs else _FAILS
+    return _HOLDS if check.holds else _FAILS if check.failed else _DIFFERS
 
 
 def _head(shown: Sequence[Shown], scale: Scale, facts: Mapping[str, str]) -> list[str]:
@@ -68,7 +68,7 @@ def _head(shown: Sequence[Shown], scale: Scale, facts: Mapping[str, str]) -> lis
         "claims": str(len(checks)),
         "hold": str(sum(check.holds for check in checks)),
         "differ, with the reason": str(
-            sum(bool(check.differs) for check in checks if not check.holds)
+            sum(not check.holds and not check.failed for check in checks)
         ),
         "do not hold": str(len(failed)),
         "runs": str(sum(len(each.results) for each in shown)),
@@ -115,7 +115,7 @@ def _summary(each: Shown) -> str:
         words.append(f'<span class="bad">{len(each.failures)} runs failed</span>')
     if any(check.failed for check in each.checks):
         words.append(_FAILS)
-    if any(check.differs and not check.holds for check in each.checks):
+    if any(not check.holds and not check.failed for check in each.checks):
         words.append(_DIFFERS)
     return ", ".join(words)
 
@@ -139,10 +139,8 @@ def _figure(each: Shown) -> list[str]:
                 f"<figcaption>{escape(plot.caption)}</figcaption></figure>"
             )
     parts.append(_checks(each.checks))
-    reasons = dict.fromkeys(
-        check.differs for check in each.checks if check.differs and not check.holds
-    )
-    parts.extend(f"<p><b>Differs because</b> {escape(reason)}</p>" for reason in reasons)
+    reasons = dict.fromkeys(check.explanation for check in each.checks if check.explanation)
+    parts.extend(f"<p>{escape(reason[0].upper() + reason[1:])}</p>" for reason in reasons)
     if figure.notes:
         parts.append(f'<p class="dim">{escape(figure.notes)}</p>')
     if len(each.results):

@@ -73,8 +73,8 @@ def sweep(
     outcome = Outcome(kept=len(done))
     watcher.begun(len(runs), len(done))
     tasks = [Task(run, version_of(run.figure)) for run in runs if run.identity() not in done]
-    for _ in range(1 + _MORE_TRIES):
-        last = _ == _MORE_TRIES
+    for again in range(1 + _MORE_TRIES):
+        last = again == _MORE_TRIES
         tasks = _make(tasks, store, backend, watcher, done, outcome, last)
         if not tasks:
             break

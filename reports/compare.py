@@ -77,11 +77,19 @@ def read_record(path: Path) -> RunRecord:
         why = getattr(error, "strerror", None) or "it is not text"
         raise RecordError(f"{file}: cannot be read: {why}") from None
     try:
-        return from_json(json.loads(text))
+        return from_json(json.loads(text, parse_int=_integer))
     except RecordError as error:
         raise RecordError(f"{file}: no record of a run: {error}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{file}: no record of a run: not JSON: {error}") from None
+
+
+def _integer(digits: str) -> int:
+    """Beyond 64 bits it is no time or size, and too large to be divided as a float."""
+    value = int(digits)
+    if value.bit_length() > 64:
+        raise ValueError(f"{digits[:24]}...: has more than 64 bits")
+    return value
 
 
 def print_comparison(console: Console, a: RunRecord, b: RunRecord) -> None:

@@ -11,6 +11,9 @@ from rich.text import Text
 
 #: In front of what did not fit on a line
 _HANGING = "    "
+#: Names come from files: no escape sequence reaches the terminal, nothing that UTF-8 cannot write
+_UNPRINTABLE = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), *range(0xD800, 0xE000)], "\ufffd")
+del _UNPRINTABLE[ord("\n")], _UNPRINTABLE[ord("\t")]
 
 
 class Out:
@@ -21,7 +24,7 @@ class Out:
 
     def line(self, text: str = "") -> None:
         """A line as it is, however long."""
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text.translate(_UNPRINTABLE), highlight=False, soft_wrap=True)
 
     def prose(self, text: str) -> None:
         """A line that goes on in further ones, indented, where the console is too narrow."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,6 +18,11 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from topologies.schema import Section
+
+#: Of a document, aliases written out: a few lines of aliases can stand for more than fits in memory
+_MAX_VALUES: Final = 1_000_000
+#: Sections in one another
+_MAX_HEIGHT: Final = 64
 
 Location = tuple[int | str, ...]
 Model = TypeVar("Model", bound=BaseModel)
@@ -57,9 +62,35 @@ def parse_yaml(text: str, source: str, *, what: str) -> CommentedMap:
         raise DocumentError([f"{source}: {' '.join(str(error).split())}"]) from None
     except RecursionError:
         raise DocumentError([f"{source}: is nested too deep"]) from None
+    try:
+        values, height = _extent(document, {})
+    except RecursionError:
+        raise DocumentError([f"{source}: is nested too deep"]) from None
+    if height > _MAX_HEIGHT:
+        raise DocumentError([f"{source}: is nested too deep"])
+    if values > _MAX_VALUES:
+        raise DocumentError(
+            [f"{source}: with its aliases it has {values:.3g} values; {_MAX_VALUES:,} are the most"]
+        )
     if not isinstance(document, CommentedMap):
         raise DocumentError([f"{source}:1: {what}"])
     return document
+
+
+def _extent(node: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """How many values `plain` makes of a node, and how deep: an alias is all it stands for."""
+    if not isinstance(node, dict | list):
+        return 1, 0
+    extent = known.get(id(node))
+    if extent is None:
+        known[id(node)] = 1, 0  # what contains itself is found by `plain`
+        values, height = 1, 0
+        for child in node.values() if isinstance(node, dict) else node:
+            child_values, child_height = _extent(child, known)
+            values += child_values
+            height = max(height, child_height)
+        extent = known[id(node)] = values, height + 1
+    return extent
 
 
 def plain(node: Any) -> Any:

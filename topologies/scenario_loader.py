@@ -184,6 +184,8 @@ class _File:
         """The document as its schema has it."""
         try:
             return schema.ScenarioFile.model_validate(plain(self.document))
+        except RecursionError:
+            raise ScenarioFileError([f"{self.source}: a section that contains itself"]) from None
         except ValidationError as error:
             problems = []
             for details in error.errors():

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from experiments.figures.outage import Phase, measure_outage, stream
-from experiments.model import Measured, Scale
+from experiments.model import Measured, Parameters, Results, Scale
 from experiments.simulate import GBPS, US, Document, bps, ns
 
 UPLINKS: Final = 4
 NIC_BPS: Final = 100 * GBPS
-PHASE_US: Final = {Scale.TINY: 5000, Scale.QUICK: 5000, Scale.PAPER: 20_000}
+PHASE_US: Final = {Scale.TINY: 3600, Scale.QUICK: 5000, Scale.PAPER: 20_000}
 #: 66 µs: an uplink's queue of 100 packets at 25 Gb/s is drained in 136 µs, but marking keeps it at
 #: a small part of that
 ENDPOINT: Final[Document] = {"timeout": 6}
@@ -21,8 +21,21 @@ ENDPOINT: Final[Document] = {"timeout": 6}
 SETTLE_NS: Final = 3000 * US
 
 
-def measure_capacity(uplink_bps: int, failed: Sequence[int], phase_us: int, seed: int) -> Measured:
-    """One flow between racks of one plane; `failed`: uplinks down in each phase."""
+def capacity_parameters(scale: Scale, failed: Sequence[int]) -> Sequence[Parameters]:
+    """The one run at a scale; `failed`: uplinks down in each phase."""
+    return [{"phase_us": PHASE_US[scale], "failed": " ".join(map(str, failed))}]
+
+
+def phase_count(results: Results) -> int:
+    """Phases of these runs."""
+    (failed,) = results.distinct("failed")
+    return len(str(failed).split())
+
+
+def measure_capacity(uplink_bps: int, parameters: Parameters, seed: int) -> Measured:
+    """One flow between racks of one plane."""
+    phase_us = int(parameters["phase_us"] or 0)
+    failed = [int(count) for count in str(parameters["failed"]).split()]
     topology: Document = {
         "base": "eight-plane",
         "planes": 1,

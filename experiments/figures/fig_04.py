@@ -26,8 +26,8 @@ from experiments.simulate import (
 LINKS_DOWN: Final = 4
 #: Queue pairs of each host to its neighbour: a job has many on a NIC, so each has a small part
 QPS: Final = {Scale.TINY: (1, 16), Scale.QUICK: (1, 4, 16), Scale.PAPER: (1, 4, 16, 64)}
-HOSTS: Final = {Scale.TINY: 4, Scale.QUICK: 8, Scale.PAPER: 16}
-LASTS_US: Final = {Scale.TINY: 160, Scale.QUICK: 400, Scale.PAPER: 2000}
+HOSTS: Final = {Scale.TINY: 2, Scale.QUICK: 4, Scale.PAPER: 16}
+LASTS_US: Final = {Scale.TINY: 160, Scale.QUICK: 300, Scale.PAPER: 2000}
 MESSAGE_BYTES: Final = 64 * KIB
 #: Messages of a NIC that are posted at a time, all queue pairs together
 MESSAGES: Final = 256

@@ -19,9 +19,9 @@ from experiments.simulate import US, ns
 PLANES: Final = 8
 SOURCE, DESTINATION = "h0", "h1"
 #: The link of one plane more is down in each phase, then up again in each
-PHASE_US: Final = {Scale.TINY: 150, Scale.QUICK: 250, Scale.PAPER: 2000}
+PHASE_US: Final = {Scale.TINY: 130, Scale.QUICK: 250, Scale.PAPER: 2000}
 #: How many of them fail at most
-MOST_DOWN: Final = {Scale.TINY: 3, Scale.QUICK: 7, Scale.PAPER: 7}
+MOST_DOWN: Final = {Scale.TINY: 2, Scale.QUICK: 7, Scale.PAPER: 7}
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:

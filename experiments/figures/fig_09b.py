@@ -19,7 +19,7 @@ from experiments.simulate import US, ns
 PLANES: Final = 8
 DOWN: Final = 4
 SOURCE, DESTINATION = "h0", "h1"
-PHASE_US: Final = {Scale.TINY: 170, Scale.QUICK: 500, Scale.PAPER: 12_000}
+PHASE_US: Final = {Scale.TINY: 150, Scale.QUICK: 500, Scale.PAPER: 12_000}
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:

@@ -19,7 +19,7 @@ from experiments.simulate import US, Document, ns
 
 UPLINKS: Final = 8
 SOURCE, DESTINATION = "h0", "h4"
-PHASE_US: Final = {Scale.TINY: 170, Scale.QUICK: 500, Scale.PAPER: 5000}
+PHASE_US: Final = {Scale.TINY: 150, Scale.QUICK: 500, Scale.PAPER: 5000}
 
 TOPOLOGY: Final[Document] = {"base": "eight-plane", "t0_per_plane": 2, "t1_per_plane": UPLINKS}
 

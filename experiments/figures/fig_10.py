@@ -20,7 +20,7 @@ from experiments.simulate import US, ns
 PLANES: Final = 8
 SWITCH: Final = "p2-t0-0"
 SOURCE, DESTINATION = "h0", "h1"
-PHASE_US: Final = {Scale.TINY: 170, Scale.QUICK: 500, Scale.PAPER: 5000}
+PHASE_US: Final = {Scale.TINY: 150, Scale.QUICK: 500, Scale.PAPER: 5000}
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:

@@ -19,7 +19,7 @@ from experiments.simulate import US, ns
 
 SWITCH: Final = "p5-t1-1"
 SOURCE, DESTINATION = "h0", "h4"
-PHASE_US: Final = {Scale.TINY: 170, Scale.QUICK: 500, Scale.PAPER: 5000}
+PHASE_US: Final = {Scale.TINY: 150, Scale.QUICK: 500, Scale.PAPER: 5000}
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:

@@ -27,7 +27,7 @@ UPLINKS: Final = 2
 PLANE: Final = 2
 LOSS: Final = 0.2
 AT_US: Final = 100
-TRANSFER_BYTES: Final = {Scale.TINY: 32 * MIB, Scale.QUICK: 64 * MIB, Scale.PAPER: 1024 * MIB}
+TRANSFER_BYTES: Final = {Scale.TINY: 16 * MIB, Scale.QUICK: 64 * MIB, Scale.PAPER: 1024 * MIB}
 ENDPOINT: Final[Document] = {"evs": {"active_evs": PLANES}, "timeout": 5}
 TIMEOUT_US: Final = 32.768
 

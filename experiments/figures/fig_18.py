@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean, median
 from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
 from experiments.drawing import COLOURS, axes, legend, level
 from experiments.figures.outage import percent
-from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
+from experiments.model import (
+    Check,
+    Column,
+    Figure,
+    Measured,
+    Parameters,
+    Piece,
+    Plot,
+    Reason,
+    Results,
+    Scale,
+)
 from experiments.simulate import (
     GBPS,
     KIB,
@@ -28,10 +40,12 @@ LINE_BPS: Final = 400 * GBPS
 TARGET, SENDERS = "h0", ("h4", "h8", "h12", "h16", "h5", "h9", "h13")
 VICTIM_FROM, VICTIM_TO = "h19", "h1"
 INCAST_US: Final = 200
-END_US: Final = {Scale.TINY: 700, Scale.QUICK: 2500, Scale.PAPER: 20_000}
+END_US: Final = {Scale.TINY: 450, Scale.QUICK: 2500, Scale.PAPER: 20_000}
 #: From the start of the incast; then it is looked at
 SETTLE_US: Final = 100
 BIN_US: Final = 50
+#: A curve whose halves differ by no more of the line rate is flat
+FLAT: Final = 0.1
 #: Name → transport, queue pairs, controller, PFC
 SETTINGS: Final[dict[str, tuple[str, int, str | None, bool]]] = {
     "MRC": ("mrc", 1, None, False),
@@ -137,10 +151,23 @@ def measure(parameters: Parameters, seed: int) -> Measured:
     )
 
 
+def _halves(piece: Piece) -> tuple[float, float]:
+    """The victim's share of line rate in the first and the second half of the incast."""
+    rates = [
+        rate
+        for time, rate in zip(piece.curve("time_us"), piece.curve("victim"), strict=True)
+        if time >= INCAST_US + SETTLE_US
+    ]
+    line = piece.number("victim_gbps") / piece.number("victim_share")
+    half = len(rates) // 2
+    return mean(rates[:half]) / line, mean(rates[half:]) / line
+
+
 def checks(results: Results) -> Sequence[Check]:
     """What is claimed of finished runs."""
     mrc = results.of(setting="MRC")
     one, ten, pause = (results.of(setting=name) for name in list(SETTINGS)[1:])
+    early, late = (median(halves) for halves in zip(*map(_halves, one), strict=True))
     return [
         Check(
             "MRC: incast flows share evenly",
@@ -167,10 +194,16 @@ def checks(results: Results) -> Sequence[Check]:
             "-25 %",
             f"{100 * (one.middle('victim_share') - 1):.0f} %",
             0.6 <= one.middle("victim_share") <= 0.9,
-            differs="what is seen here is how the incast begins: pauses and marks cut the victim's "
-            "rate within some 100 µs, and it stays at that level to the end of the run (see the "
-            "curve). DCQCN adds 40 Mb/s every 55 µs, so that to win back 300 Gb/s takes some 0.4 "
-            "s, a hundred times as long as the run; the paper's numbers are of seconds.",
+            differs=Reason(
+                "what is seen here is how the incast begins: pauses and marks cut the victim's "
+                "rate within some 100 µs, and it stays at that level to the end of the run. DCQCN "
+                "adds 40 Mb/s every 55 µs, so that to win back 300 Gb/s takes some 0.4 s, a "
+                "hundred times as long as the run; the paper's numbers are of seconds, in which, "
+                "we think, it wins back what ours has not yet",
+                f"the curve is flat: {percent(early)} of line rate in the first half of the "
+                f"incast, {percent(late)} in the second",
+                abs(late - early) <= FLAT,
+            ),
         ),
         Check(
             "RoCE with DCQCN, 10 QPs: the victim has deep dips",
@@ -207,9 +240,9 @@ FIGURE = Figure(
     "-25 %; 10 QPs: one-second dips of -75 %; PFC only: victim at 30-100 of 400 Gb/s.",
     setup="One plane of 400 Gb/s, 5 racks of 4 hosts, 4 T1s. The victim runs all the time, the "
     "incast begins at 200 µs and goes on. MRC with trimming and no PFC; RoCE on the "
-    "same links with "
-    "PFC (pause at 150 packets of an ingress port) and ECN on all ports. Milliseconds instead of "
-    "seconds.",
+    "same links with PFC on all ports (pause at 150 packets of an ingress port, go on at 100; "
+    "queues of 4,000 packets, so that none is dropped) and ECN on all ports (25 to 75 packets). "
+    "RoCE's local ACK timeout is 1.05 ms (`timeout: 10`). Milliseconds instead of seconds.",
     parameters=parameters,
     measure=measure,
     checks=checks,

@@ -10,7 +10,17 @@ from typing import Final
 from matplotlib.figure import Figure as Canvas
 
 from experiments.drawing import BLUE, ORANGE, axes, legend, level
-from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
+from experiments.model import (
+    Check,
+    Column,
+    Figure,
+    Measured,
+    Parameters,
+    Plot,
+    Reason,
+    Results,
+    Scale,
+)
 from experiments.simulate import GBPS, KIB, US, scenario_of, simulate_scenario, size, tails
 from topologies.timing import WIRE_OVERHEAD_BYTES
 
@@ -27,6 +37,9 @@ PLACES: Final = {"T0-local": "h1", "cross-T1": "h4"}
 PAPER: Final = {"T0-local": (770.0, 5.09), "cross-T1": (770.0, 6.54)}
 #: A frame of two bytes of payload, padded: 80 of IPv6 in IPv6, 14 of Ethernet, 44 behind
 _SMALL_FRAME_BYTES: Final = 14 + 80 + 8 + 12 + 4 + 4 + 16 + 4 + 4
+
+#: A latency may be so far from the wire time: acknowledgements are not as long as writes
+_WIRE_MARGIN_US: Final = 0.1
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:
@@ -121,11 +134,18 @@ def checks(results: Results) -> Sequence[Check]:
             f"{local.middle('latency_us'):.2f} and {cross.middle('latency_us'):.2f} µs",
             abs(local.middle("latency_us") - 5.09) < 0.5
             and abs(cross.middle("latency_us") - 6.54) < 0.5,
-            differs="the simulated NIC and switches take no time of their own: what is left is "
-            f"wire, {local.middle('wire_us'):.2f} and {cross.middle('wire_us'):.2f} "
-            "µs of delay and "
-            "serialisation, computed from the topology. The rest of the paper's numbers, 4 µs in "
-            "both, is PCIe, NIC and switch pipelines, which no protocol changes.",
+            differs=Reason(
+                "the simulated NIC and switches take no time of their own: what is left is the "
+                "wire's delay and serialisation. The rest of the paper's numbers, 4 µs in both, "
+                "is, we think, PCIe, NIC and switch pipelines",
+                "the latencies are the wire time computed from the topology, "
+                f"{local.middle('wire_us'):.2f} and {cross.middle('wire_us'):.2f} µs, within "
+                f"{_WIRE_MARGIN_US} µs",
+                all(
+                    abs(of.middle("latency_us") - of.middle("wire_us")) <= _WIRE_MARGIN_US
+                    for of in (local, cross)
+                ),
+            ),
         )
     )
     return found

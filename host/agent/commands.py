@@ -212,7 +212,8 @@ class Session:
                 raise UsageError(f"hex: {error}") from None
         else:
             assert seed is not None
-            content = pattern(region.mr.length - offset if length is None else length, seed)
+            # Nothing is drawn that does not fit
+            content = pattern(len(region.mr.view(offset, length)), seed)
         region.fill(offset, content)
         return {"sha256": region.digest(offset, len(content))}
 

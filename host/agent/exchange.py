@@ -192,6 +192,12 @@ class ExchangeServer:
                     write_object(writer, {"ok": False, "error": f"{self._agent.name}: {text}"})
                     if service is None:
                         return
+                except Exception as error:
+                    log.exception("a request failed")
+                    told = f"{self._agent.name}: {type(error).__name__}: {error}"
+                    write_object(writer, {"ok": False, "error": told})
+                    await writer.drain()
+                    return
                 else:
                     write_object(writer, {"ok": True, **answer})
                 await writer.drain()
@@ -220,13 +226,18 @@ class ExchangeServer:
         if not 1 <= len(remotes) <= MAX_QPS:
             raise UsageError(f"qps: {len(remotes)} do not fit: there must be 1..{MAX_QPS}")
         service = made(workspace, arguments, remotes)
-        arguments.end()
-        for address in {int(each.gid) for each in remotes}:
-            await agent.calibrate(address)
-        attributes = qp_attributes(agent)
-        for connection, remote in zip(service.connections, remotes, strict=True):
-            connection.connect(remote, attributes)
-        service.connected()
+        try:
+            arguments.end()
+            for address in {int(each.gid) for each in remotes}:
+                await agent.calibrate(address)
+            attributes = qp_attributes(agent)
+            for connection, remote in zip(service.connections, remotes, strict=True):
+                connection.connect(remote, attributes)
+            service.connected()
+        except BaseException:
+            # A region that it shares outlives the workspace
+            service.close()
+            raise
         infos = [each.qp.info(service.regions) for each in service.connections]
         return service, {
             "host": agent.name,

@@ -79,13 +79,13 @@ class Fields:
             return None
         return self.integer(name, low, high)
 
-    def number(self, name: str, low: float, default: float | None = None) -> float:
-        """A number of at least `low`. Raises UsageError."""
+    def number(self, name: str, low: float, high: float, default: float | None = None) -> float:
+        """A number of low..high. Raises UsageError."""
         value = self._left.pop(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise UsageError(f"{name}: {value!r} does not fit: it must be a number")
-        if value < low:
-            raise UsageError(f"{name}: {value} does not fit: it must be at least {low}")
+        if not low <= value <= high:  # NaN is neither
+            raise UsageError(f"{name}: {value} does not fit: it must be {low:g}..{high:g}")
         return float(value)
 
     def text(self, name: str, default: str | None = None) -> str:

@@ -25,6 +25,8 @@ from host.verbs import (
 )
 
 MAX_TX_DEPTH: Final = 2048
+#: Some thirty years: for ever
+MAX_DURATION_S: Final = 1e9
 _NS: Final = 10**9
 
 
@@ -49,7 +51,9 @@ class Load:
         duration = fields.take("duration_s")
         duration_s = None
         if duration is not None:
-            duration_s = Fields({"duration_s": duration}).number("duration_s", 0.001)
+            duration_s = Fields({"duration_s": duration}).number(
+                "duration_s", 0.001, MAX_DURATION_S
+            )
         tx_depth = fields.integer("tx_depth", 1, MAX_TX_DEPTH, default=128)
         cq_mod = fields.integer("cq_mod", 1, MAX_TX_DEPTH, default=16)
         return cls(size_bytes, iterations, duration_s, tx_depth, min(cq_mod, tx_depth))

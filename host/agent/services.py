@@ -92,7 +92,7 @@ class PerftestService(Service):
         super().connected()
         if self._echo:
             for connection, remote in zip(self.connections, self.remotes, strict=True):
-                Echo(connection, self._source, remote.regions[0])
+                Echo(connection, self._source, _region_of(remote))
 
     async def handle(self, request: str, fields: Fields) -> Mapping[str, Any]:
         """`digest` of a part of the target; `run`: write to the asking end, too."""
@@ -105,18 +105,26 @@ class PerftestService(Service):
             load = Load.take(fields)
             seed = fields.integer("seed", 0)
             fields.end()
-            self._source.fill(0, pattern(load.size_bytes, seed))
-            targets = [
-                MrInfo(
-                    remote.regions[0].addr + number * self._size_bytes,
-                    self._size_bytes,
-                    remote.regions[0].rkey,
+            if load.size_bytes > self._size_bytes:
+                raise UsageError(
+                    f"size: {load.size_bytes} does not fit: the region has {self._size_bytes} bytes"
                 )
-                for number, remote in enumerate(self.remotes)
+            sinks = [_region_of(remote) for remote in self.remotes]
+            targets = [
+                MrInfo(sink.addr + number * self._size_bytes, self._size_bytes, sink.rkey)
+                for number, sink in enumerate(sinks)
             ]
+            self._source.fill(0, pattern(load.size_bytes, seed))
             bandwidth = Bandwidth(self.connections, self._source, targets, load)
             return (await bandwidth.run()).to_json()
         return await super().handle(request, fields)
+
+
+def _region_of(remote: QpInfo) -> MrInfo:
+    """What the asking end lets a queue pair write to. Raises UsageError where it told none."""
+    if not remote.regions:
+        raise UsageError("qps: each must tell a region to write to")
+    return remote.regions[0]
 
 
 SERVICES: Final[Mapping[str, type[Service]]] = {

@@ -32,13 +32,18 @@ if TYPE_CHECKING:
 
 #: Of one region
 MAX_REGION_BYTES: Final = 1 << 32
+#: `random` draws fewer than 256 MiB at a time; blocks of whole 32-bit words are one stream
+_PATTERN_BLOCK_BYTES: Final = 1 << 20
 #: Completions that are kept for a user who does not take them
 _MAX_KEPT: Final = 1 << 16
 
 
 def pattern(size_bytes: int, seed: int) -> bytes:
     """Bytes that follow from a seed, and differ from seed to seed."""
-    return random.Random(seed).randbytes(size_bytes)
+    rng = random.Random(seed)
+    whole, rest = divmod(size_bytes, _PATTERN_BLOCK_BYTES)
+    blocks = [rng.randbytes(_PATTERN_BLOCK_BYTES) for _ in range(whole)]
+    return b"".join((*blocks, rng.randbytes(rest)))
 
 
 async def _take(

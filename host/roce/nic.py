@@ -142,6 +142,7 @@ class RoceNic(ChannelAdapter[RoceQueuePair]):
         lines = self._lines[number]
         while lines.cnps:
             responder = lines.cnps.popleft()
+            responder.cnp_in_ring = False
             if responder.cnp_due:
                 return responder.next_cnp()
         if self._paused >> number & 1:
@@ -221,7 +222,8 @@ class RoceNic(ChannelAdapter[RoceQueuePair]):
         if responder is None:
             return
         lines = self._lines[responder.path.port]
-        if responder.cnp_due:
+        if responder.cnp_due and not responder.cnp_in_ring:
+            responder.cnp_in_ring = True
             lines.cnps.append(responder)
         if responder.has_answer() and not responder.in_ring:
             responder.in_ring = True

@@ -67,6 +67,7 @@ class RoceResponder:
         "_va",
         "_whole",
         "cnp_due",
+        "cnp_in_ring",
         "in_ring",
         "msn",
         "path",
@@ -95,6 +96,7 @@ class RoceResponder:
         #: Since the PSN expected last came, a NAK was made
         self._nak_sent = False
         self.cnp_due = False
+        self.cnp_in_ring = False
         self._last_cnp_ns: int | None = None
         self.in_ring = False
         self.stats = RoceResponderStats()

@@ -15,7 +15,18 @@ import pytest
 from experiments import catalogue, cli
 from experiments.backend import ClusterError
 from experiments.catalogue import UnknownFigureError, names_meant
-from experiments.model import Check, Column, Figure, Measured, Piece, Plot, Results, Run, Scale
+from experiments.model import (
+    Check,
+    Column,
+    Figure,
+    Measured,
+    Piece,
+    Plot,
+    Reason,
+    Results,
+    Run,
+    Scale,
+)
 from experiments.output import show
 from experiments.sweep import Outcome
 
@@ -52,7 +63,7 @@ def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert "fig-9b" in out and "four of eight links" in out
 
 
-def _figure(*, holds: bool, differs: str = "") -> Figure:
+def _figure(*, holds: bool, differs: Reason | None = None) -> Figure:
     def draw(results: Results, canvas: object) -> None:
         pass
 
@@ -80,14 +91,15 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("holds", "differs", "code", "mark"),
     [
-        (True, "", 0, "✓ a claim"),
-        (False, "", 1, "✗ a claim"),
-        (False, "of the evidence", 0, "differs because of the evidence"),
+        (True, None, 0, "✓ a claim"),
+        (False, None, 1, "✗ a claim"),
+        (False, Reason("of this", "7 µs", True), 0, "differs because of this (checked: 7 µs)"),
+        (False, Reason("of this", "9 µs", False), 1, "✗ a claim"),
     ],
 )
 def test_what_is_written_and_how_it_ends(
     holds: bool,
-    differs: str,
+    differs: Reason | None,
     code: int,
     mark: str,
     out: Path,
@@ -106,7 +118,8 @@ def test_what_is_written_and_how_it_ends(
     assert (out / "figures/fig-14-empty.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "paper.html").read_text()
     assert "what the paper &lt;reports&gt;" in page and "data:image/svg+xml;base64," in page
-    assert ("Differs because" in page) == bool(differs)
+    assert ("Differs because" in page) == (differs is not None and differs.holds)
+    assert ("No longer explained" in page) == (differs is not None and not differs.holds)
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
@@ -148,7 +161,11 @@ def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert "runs to make" in process.stderr.readline()
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(30) == 130
+        try:
+            assert process.wait(30) == 130
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # else nothing would end it
+            raise
         last = process.stderr.read().strip()
         assert last == "mrc-experiment: interrupted; finished runs are kept"
     # Nobody of the group is left: not even the process that others are forked from

@@ -128,3 +128,19 @@ def test_the_command_takes_files_and_run_ids(
     assert result.exit_code == 0 and "whole run" in result.output
     result = CliRunner().invoke(compare, [run.name, str(tmp_path / "none")])
     assert isinstance(result.exception, UsageError)
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "9" * 400])
+def test_json_that_python_cannot_take_is_refused_in_a_line(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "report.json"
+    file.write_text(f'{{"version": 1, "end_ns": {value}}}')
+    with pytest.raises(RecordError, match="not JSON"):
+        read_record(file)
+
+
+def test_names_bring_no_escape_sequences_to_the_terminal() -> None:
+    hostile = replace(record(flows=[flow("\x1b[2J\x9b2J\ud800")]), scenario="\x1b]0;title\x07")
+    text = "\n".join(compared(hostile, hostile))
+    assert "title" in text
+    assert "2J" in text
+    assert not {"\x1b", "\x9b", "\x07", "\ud800"} & {*text}

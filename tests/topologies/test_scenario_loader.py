@@ -449,3 +449,17 @@ def test_another_topology_keeps_what_the_scenario_changes_in_it(tmp_path: Path) 
     assert (fabric.planes, fabric.host_queue.data_limit_bytes) == (4, 20 << 10)
     path.write_text(MINIMAL.replace("topology: two-plane", "topology: {planes: 2}"))
     assert load_scenario(path, topology=four).fabric.planes == 4
+
+
+def test_aliases_that_stand_for_more_than_fits_in_memory_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, 12):
+        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]")
+    with pytest.raises(ScenarioFileError, match=r"file: with its aliases it has .* values"):
+        parse_scenario("\n".join(lines), "file")
+
+
+def test_aliases_of_aliases_are_nested_too_deep() -> None:
+    lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 600)]
+    with pytest.raises(ScenarioFileError, match="file: is nested too deep"):
+        parse_scenario("\n".join(lines), "file")

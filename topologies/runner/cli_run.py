@@ -97,9 +97,8 @@ def run(
     First every path is checked as `mrc-topology check` does. Exits with 1 when anything is not as
     it should be.
     """
-    if topology is not None:
-        if target_name != VIRTUAL:
-            open_fabric(topology, target_name)  # what is wrong with it is told first
+    if topology is not None and target_name != VIRTUAL:
+        open_fabric(topology, target_name)  # what is wrong with it is told first
     scenario = load_scenario(
         find_scenario(scenario_name),
         changes=changes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import socket
 import stat
 from pathlib import Path
@@ -15,6 +16,7 @@ from host.agent.agent import AgentOptions
 from host.agent.commands import COMMANDS
 from host.agent.control import ControlServer
 from host.agent.errors import AgentError
+from host.agent.workspace import pattern
 from tests.host.agent.world import QUICK, Client, Side, run, until, world
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "mrc-host.md"
@@ -263,3 +265,8 @@ def test_every_command_is_documented() -> None:
     text = DOCUMENT.read_text()
     missing = [name for name in COMMANDS if f"`{name}`" not in text]
     assert not missing
+
+
+def test_patterns_are_one_stream_whatever_their_size() -> None:
+    size_bytes = (2 << 20) + 5
+    assert pattern(size_bytes, 7) == random.Random(7).randbytes(size_bytes)

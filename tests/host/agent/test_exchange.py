@@ -136,3 +136,65 @@ def test_addresses_are_what_they_print() -> None:
         assert str(Address.parse(text)) == text
     with pytest.raises(UsageError, match="107 bytes"):
         Address.parse("unix:/" + "x" * 107)
+
+
+async def answers(side: Side, *lines: str) -> list[dict[str, Any]]:
+    """Lines to one exchange, and what is answered to each."""
+    path = side.exchange_address.removeprefix("unix:")
+    reader, writer = await asyncio.open_unix_connection(path)
+    found = []
+    for line in lines:
+        writer.write(line.encode() + b"\n")
+        found.append(json.loads(await reader.readline()))
+    writer.close()
+    return found
+
+
+def test_what_the_far_end_is_told_to_run_is_checked_first() -> None:
+    async def test() -> None:
+        async with world() as (near, far):
+            workspace = Workspace(near.agent, "test")
+            connection = workspace.create_connection()
+            opening: dict[str, Any] = {
+                "mrc_exchange": 1,
+                "host": "h0",
+                "service": "perftest",
+                "arguments": {"size": 4096},
+                "qps": [connection.qp.info().to_json()],
+            }
+            for fields, reason in (
+                (f'"size": {1 << 32}', "size: 4294967296 does not fit"),
+                ('"size": 8, "duration_s": NaN', "duration_s: nan"),
+                ('"size": 8, "duration_s": 1e400', "duration_s: inf"),
+                (f'"size": 8, "duration_s": 1{"0" * 400}', "duration_s: 1000"),
+                ('"size": 8', "each must tell a region"),
+            ):
+                run_it = f'{{"request": "run", "seed": 1, {fields}}}'
+                _, answer = await answers(far, json.dumps(opening), run_it)
+                assert reason in answer["error"], answer
+            opening["arguments"]["echo"] = True
+            (answer,) = await answers(far, json.dumps(opening))
+            assert "each must tell a region" in answer["error"]
+
+    run(test())
+
+
+def test_an_exchange_that_fails_gives_the_published_region_back() -> None:
+    async def test() -> None:
+        async with world() as (near, far):
+            workspace = Workspace(near.agent, "test")
+            client = await Client.open(far)
+            await client.ask("register", size=4096, publish="there")
+            opening = {
+                "mrc_exchange": 1,
+                "host": "h0",
+                "service": "region",
+                "arguments": {"name": "there", "colour": 1},
+                "qps": [workspace.create_connection().qp.info().to_json()],
+            }
+            assert "colour" in (await raw(far, opening))["error"]
+            await until(lambda: not far.agent.nic.qps)
+            assert far.agent.published["there"]._shares == []
+            await client.close()
+
+    run(test())

@@ -188,3 +188,16 @@ class TestCongestion:
         peer.nic.set_port_paused(peer.responder.path.port, True, 0)
         peer.write(0, ecn=CE)
         assert [type(packet).__name__ for packet in peer.sent()] == ["Cnp"]
+
+
+def test_packets_that_come_while_a_cnp_waits_do_not_line_it_up_again() -> None:
+    peer = RocePeer(rate_bps=10**6)
+    peer.write(0, ecn=CE)
+    for _ in range(100):
+        peer.write(0)  # a duplicate, which asks for an answer
+    lines = peer.nic._lines[peer.responder.path.port]
+    assert (len(lines.cnps), len(lines.answers)) == (1, 1)
+    packets = [packet for _, packet in peer.wait(10**7)]
+    assert [type(packet).__name__ for packet in packets] == ["Cnp", "Ack"]
+    peer.write(0, ecn=CE)
+    assert isinstance(peer.wait(10**7)[0][1], Cnp)
