@@ -154,7 +154,7 @@ def status() -> None:
     table = Table(header_style="bold")
     for heading in ("run", "topology", "target", "state", "process", "nodes", "folder"):
         # The id is there to be copied
-        table.add_column(heading, overflow="fold", no_wrap=heading == "run")
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("run", "nodes"))
     for each in runs:
         state = each.state
         phase = state.phase if each.alive else "killed; `mrc-topology down` cleans up"

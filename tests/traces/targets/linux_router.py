@@ -6,7 +6,7 @@ import ipaddress
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from scapy.layers.inet6 import IPv6
@@ -27,6 +27,17 @@ PROTOCOL_HOP_BY_HOP, PROTOCOL_ICMPV6 = 0, 58
 
 class RouterError(Exception):
     """The kernel cannot be set up as a router, or lost what it should forward."""
+
+
+@contextmanager
+def _on_one_cpu() -> Iterator[None]:
+    """The calling thread does not move to another CPU meanwhile."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 class LinuxRouter:
@@ -68,14 +79,16 @@ class LinuxRouter:
     def forward(self, packets: Iterable[tuple[int, bytes]]) -> dict[int, list[bytes]]:
         """Send (port, frame) one by one; frames by the port on which they came out, in order.
 
-        A packet of our own goes last, and when it is out, so is everything before it. Raises
-        RouterError if it is lost.
+        A packet of our own goes last, and when it is out, so is everything before it: all are sent
+        from one CPU, in whose queue the kernel keeps them in order. Raises RouterError if it is
+        lost.
         """
         frames: dict[int, list[bytes]] = {port: [] for port in self.trace.ports}
-        for port, frame in packets:
-            self._bench.send(port, frame)
         marker = os.urandom(16)
-        self._bench.send(*self._fence(marker))
+        with _on_one_cpu():
+            for port, frame in packets:
+                self._bench.send(port, frame)
+            self._bench.send(*self._fence(marker))
         over = False
         while not over:
             if not self._bench.collect(DEADLINE_S):
