@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.signals import hear_ctrl_c
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 #: As `python -m MODULE`, with SIGINT in the moment in which the named module is imported
@@ -43,7 +45,7 @@ def probe(entry: str, moment: str, **options: object) -> subprocess.CompletedPro
         text=True,
         cwd=REPOSITORY,
         check=False,
-        **options,  # type: ignore[call-overload]
+        **{"preexec_fn": hear_ctrl_c, **options},  # type: ignore[call-overload]
     )
     return done
 

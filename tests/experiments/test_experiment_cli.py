@@ -29,6 +29,7 @@ from experiments.model import (
 )
 from experiments.output import show
 from experiments.sweep import Outcome
+from tests.signals import hear_ctrl_c
 
 
 def _run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -157,6 +158,7 @@ def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
+        preexec_fn=hear_ctrl_c,
     ) as process:
         assert process.stderr is not None
         assert "runs to make" in process.stderr.readline()
