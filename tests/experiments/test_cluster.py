@@ -47,7 +47,7 @@ def test_a_run_that_takes_every_worker_with_it_is_reported(scheduler: str, tmp_p
     outcome = sweep(
         runs(3, tmp_path),
         Store(tmp_path / "runs", version_of),
-        DaskCluster(scheduler, fake_runs.dies),
+        DaskCluster(scheduler, fake_runs.dies_last),
         seen,
         version_of=version_of,
     )
