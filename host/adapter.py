@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from host.config import NicConfig
 from host.memory import Access, MemoryRegion, MemoryTable
-from host.qp.base import BaseQueuePair, QpAttributes
+from host.qp.base import BaseQueuePair, QpAttributes, QpMake
 from host.qp.states import QpState
 from host.qp.syndrome import Syndrome
 from host.qp.timers import Timed, Timers
@@ -114,7 +114,7 @@ class Port:
         self.rx_bytes = 0
 
 
-QP = TypeVar("QP", bound=BaseQueuePair[Any, Any])
+QP = TypeVar("QP", bound=BaseQueuePair[Any, Any, Any])
 
 
 class ChannelAdapter(ABC, Generic[QP]):
@@ -143,17 +143,8 @@ class ChannelAdapter(ABC, Generic[QP]):
     # --- what a transport does ---
 
     @abstractmethod
-    def _new_qp(
-        self,
-        attributes: QpAttributes,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
-        *,
-        max_send_wr: int,
-        max_recv_wr: int,
-        pd: int,
-    ) -> QP:
-        """A queue pair with the number `_next_qp`."""
+    def _new_qp(self, make: QpMake) -> QP:
+        """A queue pair of the transport's own."""
 
     @abstractmethod
     def receive(self, port: int, frame: bytes, now_ns: int) -> None:
@@ -221,12 +212,15 @@ class ChannelAdapter(ABC, Generic[QP]):
         }
         values.update(attributes)
         qp = self._new_qp(
-            QpAttributes(**values),  # type: ignore[arg-type]
-            send_cq,
-            send_cq if recv_cq is None else recv_cq,
-            max_send_wr=max_send_wr,
-            max_recv_wr=max_recv_wr,
-            pd=pd,
+            QpMake(
+                number=self._next_qp,
+                attributes=QpAttributes(**values),  # type: ignore[arg-type]
+                send_cq=send_cq,
+                recv_cq=send_cq if recv_cq is None else recv_cq,
+                max_send_wr=max_send_wr,
+                max_recv_wr=max_recv_wr,
+                pd=pd,
+            )
         )
         self.qps[qp.number] = qp
         while self._next_qp in self.qps:

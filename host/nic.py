@@ -14,7 +14,7 @@ from host.config import TIMEOUT_UNIT_NS, ForwardingMode, NicConfig
 from host.congestion.network import REFERENCE_RATE_BPS
 from host.paths.base import EvEvent, EvSelector
 from host.profiles import PlainProfiles, Profiles
-from host.qp.base import QpAttributes
+from host.qp.base import QpMake
 from host.qp.endpoint import EndpointOperations, control_route
 from host.qp.peer import Peer, Route, SharedWindow
 from host.qp.queue_pair import QueuePair
@@ -22,7 +22,7 @@ from host.qp.requestor import Requestor
 from host.qp.responder import Responder
 from host.qp.scheduler import SendScheduler
 from host.qp.states import QP_OPERATIONS, Allowed, Operation, QpState, SendEvent
-from host.qp.work import CompletionQueue, WcStatus
+from host.qp.work import WcStatus
 from host.wire import Decoder
 from host.wire.constants import (
     MPR_UNIT_PSNS,
@@ -86,26 +86,8 @@ class Nic(ChannelAdapter[QueuePair]):
             arm=self._timers.arm,
         )
 
-    def _new_qp(
-        self,
-        attributes: QpAttributes,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
-        *,
-        max_send_wr: int,
-        max_recv_wr: int,
-        pd: int,
-    ) -> QueuePair:
-        return QueuePair(
-            self,
-            self._next_qp,
-            attributes,
-            send_cq,
-            recv_cq,
-            max_send_wr=max_send_wr,
-            max_recv_wr=max_recv_wr,
-            pd=pd,
-        )
+    def _new_qp(self, make: QpMake) -> QueuePair:
+        return QueuePair(self, make)
 
     def peer(self, address: int) -> Peer | None:
         """The peer with this address, if a queue pair is connected with it."""

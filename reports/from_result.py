@@ -21,7 +21,7 @@ from reports.suspects import suspicions
 from topologies import scenario as model
 from topologies.addressing import Path, path_of_ev
 from topologies.fault_scope import path_of, paths_of, scope_of
-from topologies.model import Fabric
+from topologies.model import Fabric, Link
 
 #: The state of an EV that is as it should be; `host.paths.EvState` has all of them
 _GOOD: Final = "GOOD"
@@ -78,6 +78,20 @@ def make_record(
         },
         tables=[TableRecord(each.switch, each.before, each.after) for each in result.tables],
         cpu_s=dict(result.cpu_by_process),
+    )
+
+
+def link_record(link: Link, up_bytes: int, down_bytes: int) -> LinkRecord:
+    """A link and what it carried, in whole frames: `up_bytes` from the end nearer the hosts."""
+    return LinkRecord(
+        name=link.name,
+        plane=link.plane,
+        tier=link.tier.value,
+        lower=link.lower.node,
+        upper=link.upper.node,
+        rate_bps=link.rate_bps,
+        up_bytes=up_bytes,
+        down_bytes=down_bytes,
     )
 
 

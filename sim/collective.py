@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from host.collectives import DataType, Job, JobSpec, Member, Options, ReduceOp
-from host.qp.requestor import Requestor
-from host.qp.responder import Responder
+from host.collectives import Job, Member
+from host.collectives.of_scenario import job_spec
+from host.qp.stats import sums
 from host.verbs import Context, Device
 from sim.host_node import HostNode
 from sim.loop import EventLoop
@@ -159,7 +159,7 @@ class RunningCollective:
 
     def totals(self) -> tuple[Counter[str], Counter[str]]:
         """Counters of all of its requestors, and of all of its responders, by their names."""
-        return _sums(self._requestors), _sums(self._responders)
+        return sums(self._requestors), sums(self._responders)
 
     @property
     def wrong_elements(self) -> int:
@@ -174,26 +174,3 @@ class RunningCollective:
             for rank in self.ranks
             if rank.job.failure is not None
         }
-
-
-def _sums(halves: Sequence[Requestor] | Sequence[Responder]) -> Counter[str]:
-    totals: Counter[str] = Counter()
-    for half in halves:
-        for name in half.stats.__slots__:
-            totals[name] += getattr(half.stats, name)
-    return totals
-
-
-def job_spec(item: Collective, seed: int) -> JobSpec:
-    """What each rank runs. Raises ValueError, naming the field, for what cannot be."""
-    return JobSpec(
-        collective=item.collective,
-        size_bytes=item.size_bytes,
-        data_type=DataType(item.data_type),
-        reduce_op=ReduceOp(item.reduce_op),
-        root=item.root,
-        rounds=item.repeat,
-        in_place=item.in_place,
-        options=Options(item.chunk_bytes, item.depth),
-        seed=seed,
-    )

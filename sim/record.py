@@ -37,13 +37,4 @@ def _links(network: Network) -> Iterator[LinkRecord]:
     stats = {name: switch.switch.stats() for name, switch in network.switches.items()}
     for link in network.links.values():
         port = stats[link.upper.node].ports[link.upper.port]
-        yield LinkRecord(
-            name=link.name,
-            plane=link.plane,
-            tier=link.tier.value,
-            lower=link.lower.node,
-            upper=link.upper.node,
-            rate_bps=link.rate_bps,
-            up_bytes=port.rx_bytes,
-            down_bytes=port.tx_bytes,
-        )
+        yield from_result.link_record(link, port.rx_bytes, port.tx_bytes)

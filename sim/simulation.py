@@ -14,6 +14,7 @@ from host.config import TIMEOUT_UNIT_NS
 from host.endpoint_settings import SettingsError
 from host.nic import QpEvEvent
 from host.paths.base import EvEvent
+from host.qp.stats import sums
 from reports.rates import look_at_rates, traffic_changes_ns
 from reports.result import CollectiveResult, EvTransition, FlowResult, RunResult, jain_index
 from sim.capture import Capture
@@ -269,16 +270,10 @@ class Simulation:
 
     def _flow_result(self, running: RunningFlow, samples: array[int]) -> FlowResult:
         flow = running.flow
-        totals: Counter[str] = Counter()
-        receiving: Counter[str] = Counter()
-        for channel in running.channels:
-            requestor, responder = channel.qp.requestor, channel.peer_qp.responder
-            if requestor is not None:
-                for name in requestor.stats.__slots__:
-                    totals[name] += getattr(requestor.stats, name)
-            if responder is not None:
-                for name in responder.stats.__slots__:
-                    receiving[name] += getattr(responder.stats, name)
+        requestors = [channel.qp.requestor for channel in running.channels]
+        responders = [channel.peer_qp.responder for channel in running.channels]
+        totals = sums(each for each in requestors if each is not None)
+        receiving = sums(each for each in responders if each is not None)
         fabric = self.scenario.fabric
         end_ns = running.last_completion_ns
         return FlowResult(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from experiments.figures.outage import Phase, measure_outage, stream
-from experiments.model import Measured, Parameters, Results, Scale
+from experiments.figures.outage import (
+    COLUMNS,
+    Phase,
+    measure_outage,
+    shares_text,
+    stream,
+    throughput_plot,
+)
+from experiments.model import Check, Figure, Measured, Parameters, Results, Scale
 from experiments.simulate import GBPS, US, Document, bps, ns
 
 UPLINKS: Final = 4
@@ -21,9 +28,48 @@ ENDPOINT: Final[Document] = {"timeout": 6}
 SETTLE_NS: Final = 3000 * US
 
 
-def capacity_parameters(scale: Scale, failed: Sequence[int]) -> Sequence[Parameters]:
-    """The one run at a scale; `failed`: uplinks down in each phase."""
-    return [{"phase_us": PHASE_US[scale], "failed": " ".join(map(str, failed))}]
+def capacity_figure(
+    name: str,
+    title: str,
+    paper: str,
+    setup: str,
+    uplink_bps: int,
+    failed: Mapping[Scale, Sequence[int]],
+    checks: Callable[[Results], Sequence[Check]],
+) -> Figure:
+    """A figure of one run at each scale; `failed`: uplinks down in each phase."""
+
+    def parameters(scale: Scale) -> Sequence[Parameters]:
+        return [{"phase_us": PHASE_US[scale], "failed": " ".join(map(str, failed[scale]))}]
+
+    def measure(parameters: Parameters, seed: int) -> Measured:
+        return measure_capacity(uplink_bps, parameters, seed)
+
+    return Figure(
+        name=name,
+        title=title,
+        paper=paper,
+        setup=setup,
+        parameters=parameters,
+        measure=measure,
+        checks=checks,
+        plots=[throughput_plot("Payload delivered, first seed, in bins of 10 µs.")],
+        columns=COLUMNS,
+    )
+
+
+def tracks_capacity(results: Results) -> Sequence[Check]:
+    """What figures 19b and c claim of finished runs."""
+    worst = results.most("worst_off")
+    return [
+        Check(
+            "throughput tracks the remaining capacity",
+            "closely",
+            f"{shares_text(results, phase_count(results))} phase by phase, at most "
+            f"{100 * worst:.1f} % of the full rate off",
+            worst <= 0.03,
+        )
+    ]
 
 
 def phase_count(results: Results) -> int:

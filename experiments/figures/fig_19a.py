@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from experiments.figures.capacity import (
-    SETTLE_NS,
-    capacity_parameters,
-    measure_capacity,
-    phase_count,
-)
-from experiments.figures.outage import COLUMNS, shares_text, throughput_plot
-from experiments.model import Check, Figure, Measured, Parameters, Results, Scale
+from experiments.figures.capacity import SETTLE_NS, capacity_figure, phase_count
+from experiments.figures.outage import shares_text
+from experiments.model import Check, Results, Scale
 from experiments.simulate import GBPS, MS
 
 UPLINK_BPS: Final = 100 * GBPS
@@ -22,16 +17,6 @@ FAILED: Final = {
     Scale.QUICK: (0, 1, 2, 3, 0),
     Scale.PAPER: (0, 1, 2, 3, 0),
 }
-
-
-def parameters(scale: Scale) -> Sequence[Parameters]:
-    """The runs at a scale."""
-    return capacity_parameters(scale, FAILED[scale])
-
-
-def measure(parameters: Parameters, seed: int) -> Measured:
-    """One run."""
-    return measure_capacity(UPLINK_BPS, parameters, seed)
 
 
 def checks(results: Results) -> Sequence[Check]:
@@ -47,7 +32,7 @@ def checks(results: Results) -> Sequence[Check]:
     ]
 
 
-FIGURE = Figure(
+FIGURE = capacity_figure(
     name="fig-19a",
     title="three of four T0-T1 links fail one by one, capacity still sufficient",
     paper="No discernible loss.",
@@ -56,9 +41,7 @@ FIGURE = Figure(
     "suffices. Then all are back. "
     f"The first {SETTLE_NS // MS} ms of each phase of 5 ms (20 ms at paper scale) are left out as "
     "settling.",
-    parameters=parameters,
-    measure=measure,
+    uplink_bps=UPLINK_BPS,
+    failed=FAILED,
     checks=checks,
-    plots=[throughput_plot("Payload delivered, first seed, in bins of 10 µs.")],
-    columns=COLUMNS,
 )

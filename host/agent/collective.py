@@ -16,7 +16,7 @@ from host.agent.agent import Agent
 from host.agent.errors import UsageError
 from host.agent.exchange import qp_attributes
 from host.agent.jsonlines import Fields
-from host.agent.sampling import Account, placed_bytes, requestors, responders, sums
+from host.agent.sampling import Account, placed_bytes, requestors, responders
 from host.agent.workspace import Workspace
 from host.collectives import (
     DataType,
@@ -32,6 +32,7 @@ from host.collectives import (
 )
 from host.qp.requestor import Requestor
 from host.qp.responder import Responder
+from host.qp.stats import sums
 
 #: Of one vector
 MAX_SIZE_BYTES: Final = 1 << 30

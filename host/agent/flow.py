@@ -21,9 +21,10 @@ from host.agent.errors import AgentError, UsageError
 from host.agent.exchange import Exchange
 from host.agent.flow_target import MAX_DEPTH, MAX_FLOW_BYTES, MAX_QPS, MAX_SEED
 from host.agent.jsonlines import Fields
-from host.agent.sampling import Account, requestors, sums
+from host.agent.sampling import Account, requestors
 from host.agent.workspace import Connection, Workspace
 from host.memory_check import Pattern, slot_offset
+from host.qp.stats import sums
 from host.striping import message_parts
 from host.verbs import MrInfo, WcStatus, WorkCompletion
 

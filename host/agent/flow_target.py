@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Final
 
 from host.agent.errors import UsageError
 from host.agent.jsonlines import Fields
-from host.agent.sampling import Account, placed_bytes, responders, sums
+from host.agent.sampling import Account, placed_bytes, responders
 from host.agent.service import Service
 from host.agent.workspace import Connection, Workspace
 from host.memory_check import GUARD_BYTES, Pattern, Slots
+from host.qp.stats import sums
 from host.verbs import Mr, QpInfo, WcOpcode, WcStatus, WorkCompletion
 
 #: Of all queue pairs of one flow, at each end

@@ -25,11 +25,7 @@ async def write_bw(session: Session, fields: Fields) -> Mapping[str, Any]:
     qps = fields.integer("qps", 1, 256, default=1)
     both = fields.flag("bidirectional", False)
     forever = fields.flag("forever", False)
-    loads = [Load.take(Fields(_object(each))) for each in fields.items("loads")]
-    fields.end()
-    size_bytes = max((load.size_bytes for load in loads), default=0)
-    if not size_bytes:
-        raise UsageError("loads: there is none")
+    loads, size_bytes = _take_loads(fields)
     workspace = Workspace(session.agent, "write_bw")
     exchange: Exchange | None = None
     try:
@@ -70,6 +66,16 @@ async def write_bw(session: Session, fields: Fields) -> Mapping[str, Any]:
         workspace.close()
 
 
+def _take_loads(fields: Fields) -> tuple[list[Load], int]:
+    """The last field of a request: what is to be written, and the largest size of it."""
+    loads = [Load.take(Fields(_object(each))) for each in fields.items("loads")]
+    fields.end()
+    size_bytes = max((load.size_bytes for load in loads), default=0)
+    if not size_bytes:
+        raise UsageError("loads: there is none")
+    return loads, size_bytes
+
+
 async def _bandwidth(
     exchange: Exchange, bandwidth: Bandwidth, load: Load, number: int, both: bool
 ) -> BandwidthResult:
@@ -86,11 +92,7 @@ async def _bandwidth(
 async def write_lat(session: Session, fields: Fields) -> Mapping[str, Any]:
     """Latency of writes to another agent; one `result` line for each size."""
     address = Address.parse(fields.text("to"))
-    loads = [Load.take(Fields(_object(each))) for each in fields.items("loads")]
-    fields.end()
-    size_bytes = max((load.size_bytes for load in loads), default=0)
-    if not size_bytes:
-        raise UsageError("loads: there is none")
+    loads, size_bytes = _take_loads(fields)
     workspace = Workspace(session.agent, "write_lat")
     exchange: Exchange | None = None
     try:

@@ -76,15 +76,6 @@ class DataTally:
             plane_bytes[port] += len(frame)
 
 
-def sums(halves: Sequence[Requestor] | Sequence[Responder]) -> dict[str, int]:
-    """Counters of queue pairs' halves, added up, by their names."""
-    totals: Counter[str] = Counter()
-    for half in halves:
-        for name in half.stats.__slots__:
-            totals[name] += getattr(half.stats, name)
-    return dict(totals)
-
-
 def requestors(qps: Iterable[QueuePair]) -> list[Requestor]:
     """The sending halves of those that are connected."""
     return [qp.core.requestor for qp in qps if qp.core.requestor is not None]

@@ -27,6 +27,7 @@ from host.qp.states import (
     check_transition,
 )
 from host.qp.syndrome import Syndrome
+from host.qp.timers import Timed
 from host.qp.work import (
     MAX_MESSAGE_BYTES,
     CompletionQueue,
@@ -172,11 +173,60 @@ class ReceivingHalf(Protocol):
         ...
 
 
+Asking = TypeVar("Asking", contravariant=True)
+
+
+class BaseOwner(Protocol[Asking]):
+    """What queue pairs of all transports need of their NIC."""
+
+    def arm(self, timed: Timed, deadline_ns: int) -> None:
+        """Call its `handle_timer` at that time or before."""
+        ...
+
+    def want_control(self, qp: Asking) -> None:
+        """The responder has an answer to send."""
+        ...
+
+    def send_event(self, qp: Asking, event: SendEvent) -> None:
+        """The requestor has work, or stops."""
+        ...
+
+    def disconnect(self, qp: Asking) -> None:
+        """The queue pair has no peer any more."""
+        ...
+
+    def qp_error(self, qp: Asking, status: WcStatus, syndrome: Syndrome | None = None) -> None:
+        """The queue pair went to ERROR by itself; `syndrome` is the NAK that it sent, if any."""
+        ...
+
+    def remote_write(self, rkey: int, va: int, length: int, pd: int) -> memoryview | None:
+        """As `MemoryTable.remote_write`."""
+        ...
+
+    def own_address(self) -> int:
+        """The NIC's address."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QpMake:
+    """What a queue pair is made of; work queues hold so many requests."""
+
+    number: int
+    attributes: QpAttributes
+    send_cq: CompletionQueue
+    recv_cq: CompletionQueue
+    max_send_wr: int
+    max_recv_wr: int
+    pd: int
+
+
+Owner = TypeVar("Owner", bound=BaseOwner[Any])
 Requesting = TypeVar("Requesting", bound=SendingHalf)
 Responding = TypeVar("Responding", bound=ReceivingHalf)
 
 
-class BaseQueuePair(ABC, Generic[Requesting, Responding]):
+class BaseQueuePair(ABC, Generic[Owner, Requesting, Responding]):
     """A queue pair; a transport gives it its two halves."""
 
     __slots__ = (
@@ -185,6 +235,7 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
         "max_recv_wr",
         "max_send_wr",
         "number",
+        "owner",
         "receives",
         "recv_cq",
         "requestor",
@@ -193,24 +244,15 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
         "state",
     )
 
-    def __init__(
-        self,
-        number: int,
-        attributes: QpAttributes,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
-        *,
-        max_send_wr: int,
-        max_recv_wr: int,
-        pd: int,
-    ) -> None:
-        self.number = number
-        self.attributes = attributes
-        self.send_cq = send_cq
-        self.recv_cq = recv_cq
-        self.max_send_wr = max_send_wr
-        self.max_recv_wr = max_recv_wr
-        self._pd = pd
+    def __init__(self, owner: Owner, make: QpMake) -> None:
+        self.owner = owner
+        self.number = make.number
+        self.attributes = make.attributes
+        self.send_cq = make.send_cq
+        self.recv_cq = make.recv_cq
+        self.max_send_wr = make.max_send_wr
+        self.max_recv_wr = make.max_recv_wr
+        self._pd = make.pd
         self.state = QpState.RESET
         self.requestor: Requesting | None = None
         self.responder: Responding | None = None
@@ -234,17 +276,19 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
     def _forget_peer(self) -> None:
         """The queue pair went to RESET; it still has its halves, which are closed."""
 
-    @abstractmethod
-    def _own_address(self) -> int:
-        """The NIC's address."""
+    # --- what the two halves need ---
 
-    @abstractmethod
-    def _send_event(self, event: SendEvent) -> None:
-        """Tell the scheduler."""
+    def arm(self, half: Timed, deadline_ns: int) -> None:
+        """See to it that a half's `handle_timer` is called at that time or before."""
+        self.owner.arm(half, deadline_ns)
 
-    @abstractmethod
-    def _went_to_error(self, status: WcStatus, syndrome: Syndrome | None) -> None:
-        """It did so by itself; `syndrome` is the NAK that its responder sent, if any."""
+    def want_control(self) -> None:
+        """The responder has an answer to send."""
+        self.owner.want_control(self)
+
+    def remote_write(self, rkey: int, va: int, length: int) -> memoryview | None:
+        """Memory for a peer's write, or None."""
+        return self.owner.remote_write(rkey, va, length, self._pd)
 
     # --- states ---
 
@@ -293,7 +337,7 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
         """This end, for the other's `connect`."""
         attributes = self.attributes
         return QpEndpoint(
-            address=self._own_address(),
+            address=self.owner.own_address(),
             number=self.number,
             start_psn=attributes.sq_psn,
             mpr_psns=attributes.mpr_dest_psns,
@@ -325,7 +369,7 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
         """Forget everything; outstanding work leaves no completions (IBTA 10.3.1)."""
         if self.requestor is not None:
             self.requestor.close()
-            self._send_event(SendEvent.STOP)
+            self.owner.send_event(self, SendEvent.STOP)
         if self.responder is not None:
             self.responder.abandon()
         self.receives.clear()
@@ -363,7 +407,7 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
         if requestor.posted >= self.max_send_wr:
             raise QueueFullError(f"the send queue is full: it holds {self.max_send_wr} requests")
         requestor.post(request, view)
-        self._send_event(SendEvent.WORK)
+        self.owner.send_event(self, SendEvent.WORK)
 
     def post_recv(self, wr_id: int) -> None:
         """Post a receive for the completion of one WRITE with immediate. Raises as `post_write`."""
@@ -396,7 +440,7 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
             return
         self.state = QpState.ERROR
         self._flush(message, status)
-        self._went_to_error(status, None)
+        self.owner.qp_error(self, status, None)
 
     def refused(self, syndrome: Syndrome, now_ns: int) -> None:
         """The responder refused a request of the peer."""
@@ -404,14 +448,14 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
             return
         self.state = QpState.ERROR
         self._flush(None, WcStatus.WR_FLUSH_ERROR)
-        self._went_to_error(WcStatus.WR_FLUSH_ERROR, syndrome)
+        self.owner.qp_error(self, WcStatus.WR_FLUSH_ERROR, syndrome)
 
     def _flush(self, failed: Posted | None, status: WcStatus) -> None:
         """Complete all outstanding work, sends in order, then receives in order."""
         if self.requestor is not None:
             for message in self.requestor.close():
                 self.completed(message, status if message is failed else WcStatus.WR_FLUSH_ERROR)
-            self._send_event(SendEvent.STOP)
+            self.owner.send_event(self, SendEvent.STOP)
         if self.responder is not None:
             self.responder.close()
         while self.receives:
@@ -429,4 +473,4 @@ class BaseQueuePair(ABC, Generic[Requesting, Responding]):
 
 
 #: Of any transport
-AnyQueuePair: TypeAlias = BaseQueuePair[Any, Any]
+AnyQueuePair: TypeAlias = BaseQueuePair[Any, Any, Any]

@@ -12,9 +12,8 @@ from host.adapter import FIRST_QP, MAX_QP, ChannelAdapter
 from host.config import NicConfig
 from host.congestion.dcqcn import Dcqcn
 from host.congestion.network import REFERENCE_RATE_BPS
-from host.qp.base import QpAttributes
+from host.qp.base import QpMake
 from host.qp.states import QP_OPERATIONS, Allowed, Operation, SendEvent
-from host.qp.work import CompletionQueue
 from host.roce.config import RoceConfig
 from host.roce.packet import Ack, Cnp, RoceDecoder, Write
 from host.roce.path import RocePath
@@ -50,26 +49,8 @@ class RoceNic(ChannelAdapter[RoceQueuePair]):
         self._decoder = RoceDecoder(config.address, udp_port=config.udp_port)
         self._lines = [_Lines() for _ in config.ports]
 
-    def _new_qp(
-        self,
-        attributes: QpAttributes,
-        send_cq: CompletionQueue,
-        recv_cq: CompletionQueue,
-        *,
-        max_send_wr: int,
-        max_recv_wr: int,
-        pd: int,
-    ) -> RoceQueuePair:
-        return RoceQueuePair(
-            self,
-            self._next_qp,
-            attributes,
-            send_cq,
-            recv_cq,
-            max_send_wr=max_send_wr,
-            max_recv_wr=max_recv_wr,
-            pd=pd,
-        )
+    def _new_qp(self, make: QpMake) -> RoceQueuePair:
+        return RoceQueuePair(self, make)
 
     # --- the wire: in ---
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from reports.from_result import link_record
 from reports.rates import look_at_rates, rates_bps, traffic_changes_ns, whole_intervals
 from reports.record import LinkRecord, SeriesRecord
 from reports.result import EvTransition, RunResult, TableDigest, jain_index
@@ -168,13 +169,4 @@ def _links(fabric: Fabric, counters: Interfaces) -> Iterator[LinkRecord]:
     nothing = InterfaceCounters()
     for link in fabric.links():
         lower = counters.get((link.lower.node, interface_of(link.lower)), nothing)
-        yield LinkRecord(
-            name=link.name,
-            plane=link.plane,
-            tier=link.tier.value,
-            lower=link.lower.node,
-            upper=link.upper.node,
-            rate_bps=link.rate_bps,
-            up_bytes=lower.tx_bytes,
-            down_bytes=lower.rx_bytes,
-        )
+        yield link_record(link, lower.tx_bytes, lower.rx_bytes)

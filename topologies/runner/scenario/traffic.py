@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from host.collectives import DataType, JobSpec, Options, ReduceOp
+from host.collectives.of_scenario import job_spec
 from reports.result import CollectiveResult, FlowResult
 from topologies.model import Fabric
 from topologies.runner.errors import RunnerError
@@ -152,17 +152,7 @@ class RunningCollective:
         self.is_done = False
         self.failure: str | None = None
         self._agents = agents
-        self._spec = JobSpec(
-            collective=item.collective,
-            size_bytes=item.size_bytes,
-            data_type=DataType(item.data_type),
-            reduce_op=ReduceOp(item.reduce_op),
-            root=item.root,
-            rounds=item.repeat,
-            in_place=item.in_place,
-            options=Options(item.chunk_bytes, item.depth),
-            seed=seed_of(seed, f"collective {item.name}"),
-        )
+        self._spec = job_spec(item, seed_of(seed, f"collective {item.name}"))
         self._ranks: list[Connection] = []
         self._answers: dict[str, Mapping[str, Any]] = {}
         self._failures: dict[str, str] = {}
