@@ -62,6 +62,10 @@ SEND_BUFFER_BYTES: Final = 16 << 20
 interface that delays (tc netem) would limit the rate."""
 
 BACKLOG_FRAMES: Final = 4096
+INTERFACE_DROPPED: Final = "interface_dropped"
+"""On a veth pair such a frame is the sender's still: the kernel refuses it there, and it may try
+again; neither end counts it as sent or received."""
+
 ENOBUFS_RETRIES: Final = 20
 """The runtime retries every millisecond: a queue that stays full for 20 ms is not coming back."""
 
@@ -473,7 +477,7 @@ class AfPacketPort:
         """Tell the interface's rx_dropped counter, which only ever grows."""
         before = self._rx_dropped
         if before is not None and rx_dropped > before:
-            self._lose("interface_dropped", packets=rx_dropped - before, before=True)
+            self._lose(INTERFACE_DROPPED, packets=rx_dropped - before, before=True)
         self._rx_dropped = rx_dropped
 
     def reattach(self) -> bool:

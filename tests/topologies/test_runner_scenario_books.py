@@ -78,6 +78,24 @@ def test_what_nobody_answers_for_is_unaccounted() -> None:
     assert books(TEN_MISSING, {"p0-t0-0": counted(no_route=12)}).unaccounted == -2
 
 
+def test_what_is_unaccounted_says_where() -> None:
+    (note,) = books(TEN_MISSING, {"p0-t0-0": counted(no_route=12)}).notes
+    assert note.endswith(": p0-t0-0: -2")
+
+
+def test_what_an_interface_refused_is_with_its_neighbour() -> None:
+    """As a link goes down: the kernel refuses a frame, its sender tries twice and loses it."""
+    counters = {
+        ("h0", "plane0"): frames(0, 1),
+        ("p0-t0-0", "port0"): frames(1, 0),
+        ("p0-t0-0", "port2"): frames(0, 0, dropped=2),
+        ("p0-t1-0", "port0"): frames(0, 0),
+    }
+    drops = {"p0-t0-0": counted(send_enetdown=1), "p0-t1-0": counted(interface_dropped=2)}
+    found = books(counters, drops)
+    assert (found.lost, found.unaccounted) == ({"link down": 1}, 0)
+
+
 def test_as_long_as_frames_move_they_are_on_the_way() -> None:
     found = books(TEN_MISSING, quiet=False)
     assert (found.in_flight, found.unaccounted) == (10, 0)

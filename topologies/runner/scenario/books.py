@@ -4,15 +4,17 @@ The kernel counts what crosses each interface, switches count what they drop: tw
 know nothing of each other. What went into a switch and did not come out must be what it says that
 it dropped. Where that cannot be known (its process was killed, or is BMv2, which has no counters
 around its program) the difference is counted as lost there, under a name that says so. What the
-kernel could not send since a link had just gone down counts as lost at the link.
+kernel could not send since a link had just gone down counts as lost at the link. A frame that a
+veth interface refused while it went down was never in the switch behind it: its sender has it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from rawsocket.af_packet import INTERFACE_DROPPED
 from softswitch.switch import PORT_DOWN
 from topologies.runner.deployment import Deployment
 from topologies.runner.scenario.interfaces import (
@@ -23,8 +25,10 @@ from topologies.runner.scenario.interfaces import (
     sent_by,
 )
 from topologies.runner.scenario.sampling import Sampler
+from topologies.runner.scenario.tracks import Totals
 
 _LINK_DOWN = "link down"
+_SEND_DOWN = "send_enetdown"
 _RANDOM = "random loss"
 _IN_A_BOX = "in a box that cut a link"
 
@@ -65,10 +69,10 @@ def balance(
     hosts = [host.name for host in deployment.fabric.hosts()]
     books = Books(sent=sent_by(hosts, counters), received=received_by(hosts, counters))
     counts_all = deployment.target.name == "softswitch"
-    left = 0
+    left: Counter[str] = Counter()
     taken_for_lost: dict[str, int] = {}
     for name in deployment.places:
-        counted = sampler.drops[name].counted if name in sampler.drops else {}
+        counted = _own(sampler.drops, name)
         rest = kept_in(name, counters) - sum(counted.values())
         for reason, frames in counted.items():
             books.lost[_cause(reason, name, swallowing)] += frames
@@ -80,7 +84,7 @@ def balance(
         elif not counts_all and rest > 0:
             taken_for_lost[name] = rest
         else:
-            left += rest
+            left[name] = rest
     if taken_for_lost:
         frames, target = sum(taken_for_lost.values()), deployment.target.name
         books.lost[f"in {target} before or after the program"] += frames
@@ -89,23 +93,36 @@ def balance(
             f"as lost in {target} outside its program: it has no counters there that say so"
         )
     for link in deployment.boxes:
-        counted = sampler.boxes[link].counted if link in sampler.boxes else {}
+        counted = _own(sampler.boxes, link)
         books.corrupted += counted.get("corrupted", 0)
         lost = counted.get("lost", 0)
         own = sum(frames for name, frames in counted.items() if name.startswith("own "))
         books.lost[_IN_A_BOX if link in cut_by_boxes else _RANDOM] += lost
         books.lost[_LINK_DOWN] += own
-        left += kept_in(link, counters) - lost - own
+        left[link] = kept_in(link, counters) - lost - own
     books.lost = +books.lost
+    total = left.total()
     if quiet:
-        books.unaccounted = left
+        books.unaccounted = total
     else:
-        books.in_flight = max(left, 0)
-        books.unaccounted = min(left, 0)
+        books.in_flight = max(total, 0)
+        books.unaccounted = min(total, 0)
+    if books.unaccounted:
+        where = ", ".join(f"{name}: {frames:+}" for name, frames in left.items() if frames)
+        books.notes.append(f"frames that went in, less those that came out or were lost: {where}")
     return books
 
 
+def _own(totals: Mapping[str, Totals], name: str) -> dict[str, int]:
+    """What a switch or box lost of the frames that it took."""
+    if name not in totals:
+        return {}
+    refused = INTERFACE_DROPPED, f"own {INTERFACE_DROPPED}"
+    counted = totals[name].counted.items()
+    return {reason: frames for reason, frames in counted if reason not in refused}
+
+
 def _cause(reason: str, switch: str, swallowing: Collection[str]) -> str:
-    if reason != PORT_DOWN:
-        return reason.replace("_", " ")
-    return f"swallowed by {switch}" if switch in swallowing else _LINK_DOWN
+    if reason == PORT_DOWN and switch in swallowing:
+        return f"swallowed by {switch}"
+    return _LINK_DOWN if reason in (PORT_DOWN, _SEND_DOWN) else reason.replace("_", " ")
