@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from host.agent.errors import AgentError, UsageError
-from host.agent.jsonlines import MAX_LINE_BYTES
+from host.agent.jsonlines import MAX_LINE_BYTES, shown
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -62,6 +62,8 @@ class Address:
     @classmethod
     def parse(cls, text: str) -> Address:
         """Raises UsageError for what is none."""
+        if not text.isprintable():
+            raise UsageError(f"address {shown(text)} does not fit: it has what cannot be printed")
         kind, _, rest = text.partition(":")
         if kind == "unix" and rest:
             if len(os.fsencode(rest)) > _MAX_UNIX_PATH_BYTES:
@@ -70,9 +72,9 @@ class Address:
                 )
             return cls(path=Path(rest))
         host, _, port = rest.rpartition(":")
-        if kind == "tcp" and host and port.isdecimal() and int(port) < 1 << 16:
+        if kind == "tcp" and host and _is_port(port):
             return cls(host=host.removeprefix("[").removesuffix("]"), port=int(port))
-        raise UsageError(f"address {text!r} does not fit: write unix:/path or tcp:host:port")
+        raise UsageError(f"address {shown(text)} does not fit: write unix:/path or tcp:host:port")
 
     async def listen(self, handler: Handler) -> asyncio.Server:
         """Serve it. A Unix socket gets mode 0600. Raises AgentError where it cannot be."""
@@ -85,6 +87,8 @@ class Address:
             return await asyncio.start_unix_server(handler, sock=listener, limit=MAX_LINE_BYTES)
         except OSError as error:
             raise AgentError(f"cannot listen on {self}: {error.strerror or error}") from None
+        except UnicodeError:
+            raise UsageError(f"cannot listen on {self}: that is no host's name") from None
 
     async def connect(self, timeout_s: float) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to it. Raises AgentError where nobody listens."""
@@ -97,6 +101,12 @@ class Address:
             raise AgentError(f"{self} did not answer within {timeout_s:g} s") from None
         except OSError as error:
             raise AgentError(f"no agent at {self}: {error.strerror or error}") from None
+        except UnicodeError:
+            raise UsageError(f"no agent at {self}: that is no host's name") from None
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10 and int(text) < 1 << 16
 
 
 def _unix_listener(path: Path) -> socket.socket:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from host.adapter import PortChanged, QpError
 from host.agent.driver import PacketPort, RealTimeDriver
 from host.agent.errors import AgentError, UsageError
+from host.agent.jsonlines import shown
+from host.agent.memory_budget import DEFAULT_MEMORY_BYTES, MemoryBudget
 from host.agent.sampling import Account, DataTally
 from host.agent.timing import RealTimeProfiles, TimingOptions, real_time_config
 from host.config import NicConfig
@@ -50,6 +52,8 @@ class AgentOptions:
     endpoint: EndpointSettings = field(default_factory=EndpointSettings)
     #: Of the NIC's keys, numbers and orders; None: at random
     seed: int | None = None
+    #: Memory of all users together
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
 
 
 def interfaces_of(host_json: str) -> list[tuple[str, int]]:
@@ -102,6 +106,7 @@ class Agent:
         #: For what the agent does itself: probes, states of ports and EVs
         self.system: Context = self.device.open_context(ContextAttr(net_admin=True))
         self.workspaces: set[Workspace] = set()
+        self.memory = MemoryBudget(options.memory_bytes)
         #: Regions that other agents may ask for, by name
         self.published: dict[str, Region] = {}
         #: Flows and collectives that have an end here
@@ -192,13 +197,14 @@ class Agent:
         try:
             address = int(IPv6Address(name))
         except ValueError:
-            number = int(name[1:]) if name[:1] == "h" and name[1:].isdecimal() else -1
+            is_number = name[:1] == "h" and name[1:].isdecimal() and len(name) < 10
+            number = int(name[1:]) if is_number else -1
             rows = self.config.destinations
             t0, downlink = divmod(number, self.hosts_per_t0)
             if not 0 <= t0 < len(rows):
                 last = len(rows) * self.hosts_per_t0 - 1
                 raise UsageError(
-                    f"host {name!r} does not fit: it must be h0..h{last} or an address"
+                    f"host {shown(name)} does not fit: it must be h0..h{last} or an address"
                 ) from None
             return int(rows[t0].prefix.network_address) + downlink + 1
         if self.host_id(address) is None:

@@ -97,6 +97,13 @@ def cli() -> None:
     help="Settings of the endpoint, as JSON: forwarding, qp, congestion, evs; in place of "
     "--timeout, --linear-retries, --exponential-retries and --cc.",
 )
+@click.option(
+    "--max-memory",
+    default="4GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory of all users together: regions, flows, buffers of collectives.",
+)
 @click.option("--verbose", is_flag=True, help="Log ports that go up and down.")
 @click.pass_context
 def run(
@@ -112,13 +119,14 @@ def run(
     cc: str | None,
     assumed_rate: str | None,
     endpoint_path: Path | None,
+    max_memory: str,
     verbose: bool,
 ) -> None:
     """Run a host's agent until SIGTERM, Ctrl-C or `mrc-host quit`."""
     from host.agent.agent import AgentOptions
     from host.agent.serve import serve
     from host.agent.timing import ASSUMED_RATE_BPS, TimingOptions
-    from topologies.units import parse_rate_bps
+    from topologies.units import parse_rate_bps, parse_size_bytes
 
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
@@ -139,6 +147,10 @@ def run(
             rate_bps = parse_rate_bps(assumed_rate)
         except ValueError as error:
             raise UsageError(f"--assumed-rate: {error}") from None
+    try:
+        memory_bytes = parse_size_bytes(max_memory)
+    except ValueError as error:
+        raise UsageError(f"--max-memory: {error}") from None
     options = AgentOptions(
         timing=TimingOptions(
             timeout=timeout,
@@ -148,6 +160,7 @@ def run(
         ),
         endpoint=_endpoint_settings(endpoint_path, cc),
         seed=seed,
+        memory_bytes=memory_bytes,
     )
     folder = default_directory() if directory is None else directory
     if control is None or not exchanges:

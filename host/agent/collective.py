@@ -15,7 +15,7 @@ from typing import Any, Final
 from host.agent.agent import Agent
 from host.agent.errors import UsageError
 from host.agent.exchange import qp_attributes
-from host.agent.jsonlines import Fields
+from host.agent.jsonlines import MAX_TIME_NS, Fields
 from host.agent.sampling import Account, placed_bytes, requestors, responders
 from host.agent.workspace import Workspace
 from host.collectives import (
@@ -136,6 +136,17 @@ class Rank:
         group = self._group
         if group is None:
             raise UsageError("the rank is not connected")
+        try:
+            memory_bytes = plan.spec.buffer_bytes(group.size)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        self._workspace.reserve(memory_bytes)
+        try:
+            return await self._run(group, plan)
+        finally:
+            self._workspace.release(memory_bytes)
+
+    async def _run(self, group: Group, plan: RunPlan) -> dict[str, Any]:
         rounds: list[dict[str, int]] = []
         wrong = 0
         failure: str | None = None
@@ -247,8 +258,8 @@ def take_plan(fields: Fields) -> RunPlan:
     plan = RunPlan(
         spec,
         rounds=fields.integer("rounds", 1, MAX_ROUNDS, default=1),
-        start_ns=fields.integer("start_ns", 0, default=0),
-        deadline_ns=fields.optional_integer("deadline_ns", 0),
+        start_ns=fields.integer("start_ns", 0, MAX_TIME_NS, default=0),
+        deadline_ns=fields.optional_integer("deadline_ns", 0, MAX_TIME_NS),
     )
     fields.end()
     return plan

@@ -42,6 +42,8 @@ _U64: Final = (1 << 64) - 1
 #: Bytes that `read` returns at most
 _MAX_READ_BYTES: Final = 1 << 20
 _MAX_WR: Final = 1 << 16
+#: Some thirty years: for ever
+_MAX_TIMEOUT_MS: Final = 10**12
 
 
 class Session:
@@ -191,8 +193,7 @@ class Session:
             if published is region:
                 del self.agent.published[name]
                 self._published.remove(name)
-        del self.workspace.regions[region.mr.rkey]
-        region.close()
+        self.workspace.deregister(region)
         return {}
 
     async def fill(self, fields: Fields) -> Mapping[str, Any]:
@@ -237,7 +238,7 @@ class Session:
         """Immediates that came to a published region."""
         region = self._region(fields)
         count = fields.integer("count", 1, _MAX_WR, default=1)
-        timeout_ms = fields.optional_integer("timeout_ms", 0)
+        timeout_ms = fields.optional_integer("timeout_ms", 0, _MAX_TIMEOUT_MS)
         fields.end()
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         return {"completions": [_told(each) for each in await region.wait(count, timeout_s)]}
@@ -248,7 +249,8 @@ class Session:
         """A queue pair, for `connect_qp` with what the other end tells."""
         max_send_wr = fields.integer("max_send_wr", 1, _MAX_WR, default=1024)
         max_recv_wr = fields.integer("max_recv_wr", 1, _MAX_WR, default=1024)
-        regions = [self.workspace.regions.get(rkey) for rkey in fields.items("regions", [])]
+        rkeys = fields.integers("regions", 0, _U32, default=[])
+        regions = [self.workspace.regions.get(rkey) for rkey in rkeys]
         fields.end()
         infos = [region.info for region in regions if region is not None]
         if len(infos) != len(regions):
@@ -355,7 +357,7 @@ class Session:
         """Completions of a queue pair."""
         connection = self._connection(fields)
         count = fields.integer("count", 1, _MAX_WR, default=1)
-        timeout_ms = fields.optional_integer("timeout_ms", 0)
+        timeout_ms = fields.optional_integer("timeout_ms", 0, _MAX_TIMEOUT_MS)
         fields.end()
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         completions = await connection.wait(count, timeout_s)

@@ -12,18 +12,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from host.agent.address import Address, remove_socket
 from host.agent.commands import COMMANDS, Session
 from host.agent.errors import AgentError, UsageError
-from host.agent.jsonlines import Fields, read_object, write_object
+from host.agent.jsonlines import Fields, error_line, read_object, shown, write_object
 from host.verbs import MrcError
 
 if TYPE_CHECKING:
     from host.agent.agent import Agent
 
 log = logging.getLogger(__name__)
+
+#: Requests of a connection that may wait while one is carried out
+_MAX_WAITING: Final = 64
 
 
 class ControlServer:
@@ -56,19 +59,22 @@ class ControlServer:
         assert task is not None
         self._tasks.add(task)
         session = Session(self._agent, lambda event: write_object(writer, event))
-        requests: asyncio.Queue[dict[str, Any] | AgentError] = asyncio.Queue()
+        requests: asyncio.Queue[dict[str, Any] | AgentError] = asyncio.Queue(_MAX_WAITING)
         worker = asyncio.create_task(self._work(session, requests, writer))
         try:
             # Reading goes on while a request is carried out: its end is the user's Ctrl-C
             while True:
+                request: dict[str, Any] | AgentError | None
                 try:
                     request = await read_object(reader)
                 except UsageError as error:
-                    requests.put_nowait(error)
-                    continue
+                    request = error
                 if request is None:
                     break
                 requests.put_nowait(request)
+        except asyncio.QueueFull:
+            told = f"more than {_MAX_WAITING} requests wait for the one before: good-bye"
+            write_object(writer, {"ok": False, "error": told, "usage": True})
         except asyncio.CancelledError:
             pass  # the agent ends
         finally:
@@ -88,7 +94,8 @@ class ControlServer:
         while True:
             request = await requests.get()
             if isinstance(request, AgentError):
-                write_object(writer, {"ok": False, "error": str(request), "usage": True})
+                answer = {"ok": False, "error": error_line(request), "usage": True}
+                write_object(writer, answer)
             else:
                 write_object(writer, await self._answer(session, request))
             with contextlib.suppress(ConnectionError):
@@ -101,16 +108,17 @@ class ControlServer:
             name = fields.text("command")
             command = COMMANDS.get(name)
             if command is None:
-                raise UsageError(f"command {name!r}: there are {', '.join(COMMANDS)}")
+                raise UsageError(f"command {shown(name)}: there are {', '.join(COMMANDS)}")
             return {"ok": True, **await command(session, fields)}
         except UsageError as error:
-            return {"ok": False, "error": str(error), "usage": True}
+            return {"ok": False, "error": error_line(error), "usage": True}
         except AgentError as error:
-            return {"ok": False, "error": str(error)}
+            return {"ok": False, "error": error_line(error)}
         except MrcError as error:
-            return {"ok": False, "error": error.strerror}
+            return {"ok": False, "error": error_line(error.strerror)}
         except BaseExceptionGroup as group:
-            return {"ok": False, "error": "; ".join(str(each) for each in group.exceptions)}
+            told = "; ".join(str(each) for each in group.exceptions)
+            return {"ok": False, "error": error_line(told)}
         except Exception as error:
             log.exception("a request failed")
-            return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+            return {"ok": False, "error": error_line(f"{type(error).__name__}: {error}")}

@@ -232,6 +232,8 @@ class Flow:
         """Queue pairs, connected, and memory at the far end. Raises AgentError."""
         workspace = Workspace(agent, f"flow {spec.name}")
         try:
+            # The pattern that messages are cut from
+            workspace.reserve(spec.size_bytes)
             connections = [
                 workspace.create_connection(max_send_wr=spec.depth, max_recv_wr=1)
                 for _ in spec.parts
@@ -271,8 +273,10 @@ class Flow:
     ) -> dict[str, Any]:
         """Write from `start_ns` to the end, and tell what came of it. Times are monotonic.
 
-        It ends when all is written, or after `until_ns` what was begun before; at `deadline_ns` in
-        any case. What fails is in the result. Raises UsageError.
+        It ends when all is written and checked: `repeat` messages, or all that were begun before
+        `until_ns`, and not before that time. Until then it posts whenever `depth` and the slots let
+        it; where slots wait for their check, nothing may be under way for a while, at the end too.
+        At `deadline_ns` it ends in any case. What fails is in the result. Raises UsageError.
         """
         if (self.spec.repeat is None) == (until_ns is None):
             raise UsageError("until_ns: a flow has either repeat or until_ns")
@@ -284,11 +288,11 @@ class Flow:
         checker.add_done_callback(self._checker_ended)
         done = False
         try:
-            await asyncio.sleep((start_ns - time.monotonic_ns()) / _NS)
-            for channel in self.channels:
-                channel.start()
-            self.look()
             async with asyncio.timeout_at(None if deadline_ns is None else deadline_ns / _NS):
+                await asyncio.sleep((start_ns - time.monotonic_ns()) / _NS)
+                for channel in self.channels:
+                    channel.start()
+                self.look()
                 await self._over.wait()
             done = True
         except TimeoutError:

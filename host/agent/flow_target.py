@@ -91,6 +91,7 @@ class FlowTarget(Service):
                 f"size: {len(parts)} QPs with {slots} messages of {size_bytes} bytes do not "
                 f"fit: a flow has at most {MAX_FLOW_BYTES} bytes of memory"
             )
+        workspace.reserve(needed + size_bytes)
         self.pattern = Pattern(random.Random(seed), size_bytes)
         self.problems: Counter[str] = Counter()
         self._channels = [

@@ -11,6 +11,11 @@ from host.agent.errors import AgentError, UsageError
 
 #: The longest line that is taken
 MAX_LINE_BYTES: Final = 4 << 20
+#: Of CLOCK_MONOTONIC, as the kernel counts it
+MAX_TIME_NS: Final = (1 << 63) - 1
+#: Characters of a value, and of an error
+_MAX_SHOWN: Final = 100
+_MAX_ERROR: Final = 1000
 
 
 async def read_object(reader: asyncio.StreamReader) -> dict[str, Any] | None:
@@ -24,7 +29,8 @@ async def read_object(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        document = json.loads(line)
+        # As text: of bytes, json would guess the encoding
+        document = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}") from None
     if not isinstance(document, dict):
@@ -47,6 +53,23 @@ def result_of(answer: Mapping[str, Any] | None, who: str) -> Mapping[str, Any]:
     return answer
 
 
+def shown(value: object) -> str:
+    """A value as an error has it: not as long as what somebody sent."""
+    try:
+        return _cut(repr(value), _MAX_SHOWN)
+    except RecursionError:
+        return "…"
+
+
+def error_line(error: object) -> str:
+    """What went wrong, in one line of bounded length."""
+    return _cut(" ".join(str(error).splitlines()), _MAX_ERROR)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
+
+
 class Fields:
     """The fields of a request. Each is taken once; what is left at the end nobody knows."""
 
@@ -56,7 +79,7 @@ class Fields:
     def end(self) -> None:
         """Raises UsageError for a field that was not taken."""
         for name in self._left:
-            raise UsageError(f"{name}: there is no such field")
+            raise UsageError(f"{repr(name)[1:-1]}: there is no such field")
 
     def integer(
         self, name: str, low: int, high: int | None = None, default: int | None = None
@@ -66,10 +89,10 @@ class Fields:
         if value is None:
             raise UsageError(f"{name}: is missing")
         if isinstance(value, bool) or not isinstance(value, int):
-            raise UsageError(f"{name}: {value!r} does not fit: it must be an integer")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be an integer")
         if value < low or (high is not None and value > high):
             limits = f"{low}..{high}" if high is not None else f"at least {low}"
-            raise UsageError(f"{name}: {value} does not fit: it must be {limits}")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be {limits}")
         return value
 
     def optional_integer(self, name: str, low: int, high: int | None = None) -> int | None:
@@ -83,9 +106,9 @@ class Fields:
         """A number of low..high. Raises UsageError."""
         value = self._left.pop(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise UsageError(f"{name}: {value!r} does not fit: it must be a number")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be a number")
         if not low <= value <= high:  # NaN is neither
-            raise UsageError(f"{name}: {value} does not fit: it must be {low:g}..{high:g}")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be {low:g}..{high:g}")
         return float(value)
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -94,7 +117,7 @@ class Fields:
         if value is None:
             raise UsageError(f"{name}: is missing")
         if not isinstance(value, str):
-            raise UsageError(f"{name}: {value!r} does not fit: it must be a text")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be a text")
         return value
 
     def optional_text(self, name: str) -> str | None:
@@ -108,25 +131,27 @@ class Fields:
         """true or false. Raises UsageError."""
         value = self._left.pop(name, default)
         if not isinstance(value, bool):
-            raise UsageError(f"{name}: {value!r} does not fit: it must be true or false")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be true or false")
         return value
 
     def items(self, name: str, default: list[Any] | None = None) -> list[Any]:
         """A list. Raises UsageError."""
         value = self._left.pop(name, default)
         if not isinstance(value, list):
-            raise UsageError(f"{name}: {value!r} does not fit: it must be a list")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be a list")
         return value
 
-    def integers(self, name: str, low: int, high: int) -> list[int]:
+    def integers(
+        self, name: str, low: int, high: int, default: list[int] | None = None
+    ) -> list[int]:
         """A list of numbers of low..high. Raises UsageError."""
-        return [Fields({name: each}).integer(name, low, high) for each in self.items(name)]
+        return [Fields({name: each}).integer(name, low, high) for each in self.items(name, default)]
 
     def fields(self, name: str) -> Fields:
         """An object; none is an empty one. Raises UsageError."""
         value = self._left.pop(name, {})
         if not isinstance(value, dict):
-            raise UsageError(f"{name}: {value!r} does not fit: it must be an object")
+            raise UsageError(f"{name}: {shown(value)} does not fit: it must be an object")
         return Fields(value)
 
     def take(self, name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from host.agent import sampling
 from host.agent.errors import UsageError
 from host.agent.flow import Flow, FlowSpec
-from host.agent.jsonlines import Fields
+from host.agent.jsonlines import MAX_TIME_NS, Fields
 from host.paths import EvSet
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ async def flow_run(session: Session, fields: Fields) -> Mapping[str, Any]:
     """Write a flow's messages, from one time to another."""
     if session.flow is None:
         raise UsageError("this connection has no flow; flow_open makes one")
-    start_ns = fields.integer("start_ns", 0)
-    until_ns = fields.optional_integer("until_ns", 0)
-    deadline_ns = fields.optional_integer("deadline_ns", 0)
+    start_ns = fields.integer("start_ns", 0, MAX_TIME_NS)
+    until_ns = fields.optional_integer("until_ns", 0, MAX_TIME_NS)
+    deadline_ns = fields.optional_integer("deadline_ns", 0, MAX_TIME_NS)
     fields.end()
     return await session.flow.run(start_ns, until_ns, deadline_ns)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from host.agent.errors import UsageError
+from host.agent.errors import AgentError, UsageError
 from host.verbs import (
     Context,
     Mr,
@@ -72,6 +72,11 @@ class Region:
         #: Immediates that came with their writes, oldest first
         self.arrivals: deque[WorkCompletion] = deque(maxlen=_MAX_KEPT)
         self._more = asyncio.Event()
+
+    @property
+    def own_bytes(self) -> int:
+        """Memory that is the agent's own."""
+        return len(self._buffer) if isinstance(self._buffer, bytearray) else 0
 
     @property
     def info(self) -> MrInfo:
@@ -194,10 +199,22 @@ class Workspace:
         self.pd = self.context.alloc_pd()
         self.regions: dict[int, Region] = {}
         self.connections: dict[int, Connection] = {}
+        #: Of the agent's budget
+        self._memory_bytes = 0
         agent.workspaces.add(self)
 
+    def reserve(self, size_bytes: int) -> None:
+        """Count memory that is about to be made, until `release` or `close`. Raises AgentError."""
+        self.agent.memory.take(size_bytes)
+        self._memory_bytes += size_bytes
+
+    def release(self, size_bytes: int) -> None:
+        """What was reserved is free again."""
+        self._memory_bytes -= size_bytes
+        self.agent.memory.give_back(size_bytes)
+
     def register(self, size_bytes: int | None = None, file: Path | None = None) -> Region:
-        """A region of so many bytes, or a file's. Raises UsageError."""
+        """A region of so many bytes, or a file's. Raises AgentError."""
         buffer: bytearray | mmap.mmap
         if file is not None:
             try:
@@ -213,10 +230,21 @@ class Workspace:
                 raise UsageError(
                     f"size: {size_bytes} does not fit: it must be 1..{MAX_REGION_BYTES}"
                 )
-            buffer = bytearray(size_bytes)
+            self.reserve(size_bytes)
+            try:
+                buffer = bytearray(size_bytes)
+            except MemoryError:
+                self.release(size_bytes)
+                raise AgentError(f"memory: the machine has no {size_bytes} bytes left") from None
         region = Region(self.pd.reg_mr(memoryview(buffer)), buffer)
         self.regions[region.mr.rkey] = region
         return region
+
+    def deregister(self, region: Region) -> None:
+        """Forget a region of this workspace, and let go of its memory."""
+        del self.regions[region.mr.rkey]
+        region.close()
+        self.release(region.own_bytes)
 
     def create_connection(self, *, max_send_wr: int = 1024, max_recv_wr: int = 1024) -> Connection:
         """A queue pair that is not connected yet."""
@@ -233,4 +261,5 @@ class Workspace:
         for region in self.regions.values():
             region.close()
         self.regions.clear()
+        self.release(self._memory_bytes)
         self.context.close()

@@ -70,6 +70,10 @@ class JobSpec:
         """The size after rounding to whole elements and blocks."""
         return self.count(size) * self.data_type.size_bytes
 
+    def buffer_bytes(self, size: int) -> int:
+        """What a rank contributes and what it gets, for so many ranks."""
+        return sum(self.kind.counts(self.count(size), size)) * self.data_type.size_bytes
+
     def reference(self, size: int) -> Reference:
         """Contents and results, for so many ranks."""
         return Reference(

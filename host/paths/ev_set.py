@@ -8,6 +8,9 @@ backup       GOOD, waits to take the place of an active EV of its plane
 probed       ASSUMED_BAD
 denied       DENIED
 
+An active EV that loses packets stays where the floor (`ev_min_active`) keeps it. If it goes on to
+lose them and nothing is heard of it, one that has answered a probe meanwhile takes its place.
+
 Feedback on EVs that are not of the universe is passed over: a peer may write anything into a SACK.
 """
 
@@ -47,6 +50,7 @@ _CAUSES = {
     Signal.LOST: "timeout",
     Signal.HELD_BAD: "held bad by the responder",
     Signal.PROBES_ANSWERED: "probes answered",
+    Signal.NEEDED: "probe answered, one in use is silent",
     Signal.DENY: "administrative",
     Signal.ALLOW: "administrative",
 }
@@ -64,7 +68,8 @@ class EvSet:
     `active_evs` is the size of the active set, shared out equally among the planes; a plane has
     fewer where the universe does. `ev_min_active` (mrc_ctl.h; default: a quarter of the active set)
     is the number of active EVs below which none is demoted without a replacement; neither is the
-    last one on planes that are up. `denied` are the EVs of a denylist. `backup_evs` limits the
+    last one on planes that are up. One that loses packets again and again gives way to one that
+    answers probes all the same. `denied` are the EVs of a denylist. `backup_evs` limits the
     backup set, likewise shared out; None: all that the universe has. Transitions to the states of
     `event_mask` become events.
 
@@ -75,6 +80,7 @@ class EvSet:
         "_backup",
         "_congested",
         "_event_mask",
+        "_kept",
         "_min_active",
         "_out",
         "_per_plane",
@@ -112,6 +118,9 @@ class EvSet:
         backups = None if backup_evs is None else backup_evs // len(planes)
         #: DENIED and ASSUMED_BAD EVs, in the order in which they became so
         self._out: dict[int, EvState] = {}
+        #: Active EVs that the floor keeps in spite of a timeout, and of which nothing was heard
+        #: since: when that was
+        self._kept: dict[int, int] = {}
         denied = frozenset(denied)
         active: list[list[int]] = []
         self._backup: list[deque[int]] = []
@@ -200,6 +209,8 @@ class EvSet:
 
     def on_sack(self, ev: int, m: int, now_ns: int) -> None:
         """A SACK reflected `ev` with M = `m` (SackM; 3 is no value and means nothing)."""
+        if self._kept:
+            self._kept.pop(ev, None)
         if not m:
             return
         if m == _SKIP_ONCE:
@@ -214,6 +225,7 @@ class EvSet:
 
     def on_nack(self, ev: int, reason: NackReason, now_ns: int) -> None:
         """A NACK reflected `ev`."""
+        self._kept.pop(ev, None)
         signal = SIGNAL_OF_NACK[reason]
         if signal is not None:
             self._signal(ev, signal, now_ns)
@@ -231,6 +243,8 @@ class EvSet:
             and sent_ns >= self._probes.good_since_ns(ev)
         ):
             self._signal(ev, Signal.LOST, now_ns)
+            if ev in self._kept:
+                self._kept_in_spite(ev, plane, sent_ns, now_ns)
 
     def on_probe_answer(self, ev: int, now_ns: int) -> None:
         """The probe that `next_probe` asked for was answered."""
@@ -262,6 +276,9 @@ class EvSet:
         self._up ^= bit
         if up:
             self._up_since_ns[plane] = now_ns
+        else:
+            for ev in [ev for ev in self._kept if self._plane_of[ev] == plane]:
+                del self._kept[ev]
         self._probes.set_planes_up(self._up, now_ns)
         self._rotation.changed(plane, up)
 
@@ -320,7 +337,10 @@ class EvSet:
                 ring.remove(ev)
             else:
                 self.counters["kept by ev_min_active"] += 1
+                if signal is Signal.LOST:
+                    self._kept.setdefault(ev, now_ns)
                 return
+            self._kept.pop(ev, None)
             self._out[ev] = new
             if new is EvState.ASSUMED_BAD:
                 self._probes.add(ev, plane, now_ns)
@@ -341,6 +361,25 @@ class EvSet:
                 replacement,
             )
         )
+
+    def _kept_in_spite(self, ev: int, plane: int, sent_ns: int, now_ns: int) -> None:
+        """The floor keeps an active EV, and a packet sent on it at `sent_ns` was lost."""
+        since_ns = self._kept[ev]
+        if sent_ns < since_ns:
+            return  # It was on its way when the first one was given up
+        # On a plane that lacks none, another one would be a backup: for this plane only
+        planes = 1 << plane
+        for other, ring in enumerate(self._rotation.rings):
+            if len(ring) < self._per_plane:
+                planes |= 1 << other
+        better = self._probes.answered_since(since_ns, planes & self._up)
+        if better is not None:
+            del self._kept[ev]
+            self._signal(better, Signal.NEEDED, now_ns)
+            # There is one more now than the floor wants
+            self._signal(ev, Signal.LOST, now_ns)
+        else:
+            self._probes.hurry(now_ns)
 
     def _may_lose_one(self, plane: int) -> bool:
         """Whether the active set may shrink by an EV of this plane."""

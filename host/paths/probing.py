@@ -7,7 +7,8 @@ probes of a queue pair at least `gap_ns` pass, whatever the number of bad EVs, s
 bounded. The time between two probes of an EV doubles with each that is not answered, up to 32
 times: a repair is noticed in about as long as the failure lasted. An EV that relapses soon after it
 came back must answer twice as often, and so on up to 16 times, so that a path that loses some
-packets does not come and go.
+packets does not come and go. Where an EV that must stay in use loses packet after packet, one that
+answers is better at once (`answered_since`), and waiting makes no sense (`hurry`).
 """
 
 from __future__ import annotations
@@ -55,13 +56,15 @@ class ProbeTiming:
 class _Probed:
     """An EV that is being probed."""
 
-    __slots__ = ("due_ns", "needed", "plane", "silent", "streak")
+    __slots__ = ("answered_ns", "due_ns", "needed", "plane", "silent", "streak")
 
     def __init__(self, plane: int, needed: int) -> None:
         self.plane = plane
         #: Answers in a row, and how many it takes
         self.streak = 0
         self.needed = needed
+        #: When the last answer came; below every time if the last probe had none
+        self.answered_ns = -1
         #: Probes in a row that were not answered
         self.silent = 0
         #: When the next probe is due; None: one is out, or the plane is down
@@ -161,6 +164,24 @@ class ProbeSchedule:
             return ev
         return None
 
+    def hurry(self, now_ns: int) -> None:
+        """Nothing waits for its next probe longer than till now, but for the gap between any two.
+
+        Those that are due already stay ahead, so that each has its turn however often this is so.
+        """
+        for ev, probed in self._probed.items():
+            if probed.due_ns is not None and probed.due_ns > now_ns:
+                self._schedule(ev, probed, now_ns)
+
+    def answered_since(self, since_ns: int, planes: int) -> int | None:
+        """Of the EVs on a mask of planes, the one that answered last, if it was since then."""
+        answered = [
+            (probed.answered_ns, ev)
+            for ev, probed in self._probed.items()
+            if probed.answered_ns >= since_ns and planes >> probed.plane & 1
+        ]
+        return max(answered)[1] if answered else None
+
     def answered(self, ev: int, now_ns: int) -> bool:
         """A probe came back. True: that was often enough."""
         probed = self._out(ev)
@@ -168,6 +189,7 @@ class ProbeSchedule:
             return False
         probed.streak += 1
         probed.silent = 0
+        probed.answered_ns = now_ns
         if probed.streak >= probed.needed:
             return True
         self._schedule(ev, probed, now_ns)
@@ -178,6 +200,7 @@ class ProbeSchedule:
         probed = self._out(ev)
         if probed is not None:
             probed.streak = 0
+            probed.answered_ns = -1
             self._schedule(ev, probed, now_ns + (self.timing.interval_ns << probed.silent))
             probed.silent = min(probed.silent + 1, MAX_BACKOFF)
 

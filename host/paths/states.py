@@ -11,9 +11,14 @@ LOST               a local ACK timeout with neither SACK nor trim of the packet
 HELD_BAD           SACK with M = ALWAYS_SKIP; an administrator's ASSUMED_BAD
 TURN               its turn in the rotation has come
 PROBES_ANSWERED    several probes in a row were answered
+NEEDED             it has answered a probe, and an EV that the floor keeps in use is silent
 DENY, ALLOW        an administrator's DENIED and GOOD
 (none)             SACK with M = NONE; NACK TRIMMED_LASTHOP and all NACKs for want of a resource
 =================  =================================================================================
+
+NEEDED is our choice. The specification has a floor (`ev_min_active`), and does not say which EVs
+it keeps. Without NEEDED one that is dead could stay, and take all packets until their retries have
+run out, while one that works has to answer probe after probe.
 
 Only an EV of the active set has turns and can be in SKIP. One of the backup set is GOOD until it is
 DENIED or, when it left the active set lately, something late is heard of it.
@@ -46,8 +51,9 @@ class Signal(IntEnum):
     HELD_BAD = 2
     TURN = 3
     PROBES_ANSWERED = 4
-    DENY = 5
-    ALLOW = 6
+    NEEDED = 5
+    DENY = 6
+    ALLOW = 7
 
 
 class Action(Enum):
@@ -60,7 +66,7 @@ class Action(Enum):
     #: The packet takes another EV; at most one EV may do so per packet
     PASS_OVER = auto()
     #: Out of the active set, a backup EV of the same plane in; without one, `ev_min_active` may
-    #: forbid it, and then the state stays too. Probing begins.
+    #: forbid it, and then the state stays too until another EV is NEEDED. Probing begins.
     DEMOTE = auto()
     #: Out of the active or backup set, whatever the floor, and not probed
     REMOVE = auto()
@@ -78,6 +84,7 @@ TRANSITIONS: dict[EvState, dict[Signal, tuple[EvState, Action]]] = {
         Signal.HELD_BAD: (_BAD, Action.DEMOTE),
         Signal.TURN: (_GOOD, Action.USE),
         Signal.PROBES_ANSWERED: (_GOOD, Action.NONE),
+        Signal.NEEDED: (_GOOD, Action.NONE),
         Signal.DENY: (_DENIED, Action.REMOVE),
         Signal.ALLOW: (_GOOD, Action.NONE),
     },
@@ -87,6 +94,7 @@ TRANSITIONS: dict[EvState, dict[Signal, tuple[EvState, Action]]] = {
         Signal.HELD_BAD: (_BAD, Action.DEMOTE),
         Signal.TURN: (_GOOD, Action.PASS_OVER),
         Signal.PROBES_ANSWERED: (_SKIP, Action.NONE),
+        Signal.NEEDED: (_SKIP, Action.NONE),
         Signal.DENY: (_DENIED, Action.REMOVE),
         Signal.ALLOW: (_SKIP, Action.NONE),
     },
@@ -96,6 +104,7 @@ TRANSITIONS: dict[EvState, dict[Signal, tuple[EvState, Action]]] = {
         Signal.HELD_BAD: (_BAD, Action.NONE),
         Signal.TURN: (_BAD, Action.NONE),  # never has one
         Signal.PROBES_ANSWERED: (_GOOD, Action.ADMIT),
+        Signal.NEEDED: (_GOOD, Action.ADMIT),
         Signal.DENY: (_DENIED, Action.REMOVE),
         Signal.ALLOW: (_GOOD, Action.ADMIT),
     },
@@ -105,6 +114,7 @@ TRANSITIONS: dict[EvState, dict[Signal, tuple[EvState, Action]]] = {
         Signal.HELD_BAD: (_DENIED, Action.NONE),
         Signal.TURN: (_DENIED, Action.NONE),  # never has one
         Signal.PROBES_ANSWERED: (_DENIED, Action.NONE),  # answers to probes sent before
+        Signal.NEEDED: (_DENIED, Action.NONE),
         Signal.DENY: (_DENIED, Action.NONE),
         Signal.ALLOW: (_GOOD, Action.ADMIT),
     },

@@ -10,12 +10,12 @@ state of that moment.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from host.config import check_mpr
 from host.qp.peer import Route
 from host.qp.serial import AETH_MSN_MASK, PSN_MASK, expand_msn, expand_psn
+from host.qp.stats import ResponderStats
 from host.qp.syndrome import Syndrome
 from host.wire.assumptions import TIMESTAMP_UNIT_NS, sack_bitmap_of_received
 from host.wire.constants import (
@@ -80,21 +80,6 @@ class _End(NamedTuple):
     rqmsn: int
     imm: int | None
     dma_length: int
-
-
-@dataclass(slots=True)
-class ResponderStats:
-    """What a responder did, since it was made."""
-
-    packets: int = 0
-    payload_bytes: int = 0
-    duplicates: int = 0
-    out_of_order: int = 0
-    trimmed: int = 0
-    ecn_marked: int = 0
-    sacks: int = 0
-    nacks: int = 0
-    acks: int = 0
 
 
 class Responder:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 
 from host.qp.peer import SharedWindow
-from host.qp.requestor import Requestor, Verdict
+from host.qp.requestor import Requestor
+from host.qp.sender import Verdict
 from host.qp.states import SEND_TRANSITIONS, SendEvent, SendState
 
 
@@ -60,7 +61,7 @@ class SendScheduler:
                 if window.waiting:
                     self.wake(window)
                 return sent
-            verdict = requestor.verdict
+            verdict = requestor.sender.verdict
             if verdict is Verdict.WINDOW_FULL:
                 self._wait(requestor, first=was_woken)
                 continue

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from host.config import TIMEOUT_UNIT_NS
 from host.congestion.dcqcn import Dcqcn
 from host.qp.serial import PSN_MASK, expand_psn
+from host.qp.stats import RequestorStats
 from host.qp.syndrome import STATUS_OF_NAK
 from host.qp.work import WcStatus, WriteRequest
 from host.roce.config import RNR_RETRIES_FOR_EVER, RoceConfig, rnr_timer_ns
@@ -46,17 +47,9 @@ _LAST_OR_ONLY = (
 
 
 @dataclass(slots=True)
-class RoceRequestorStats:
-    """What a requestor did; the names are those of MRC's, as far as there are such things."""
+class RoceRequestorStats(RequestorStats):
+    """What a requestor of RC does besides."""
 
-    packets: int = 0
-    payload_bytes: int = 0
-    retransmissions: int = 0
-    probes: int = 0
-    timeouts: int = 0
-    trims: int = 0
-    #: RNR NAKs that came
-    refusals: int = 0
     #: NAKs of PSN sequence errors that came, CNPs that came
     sequence_errors: int = 0
     cnps: int = 0

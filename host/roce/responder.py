@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from host.qp.serial import AETH_MSN_MASK, PSN_MASK, expand_psn
+from host.qp.stats import ResponderStats
 from host.qp.syndrome import Syndrome
 from host.roce.config import RoceConfig
 from host.roce.packet import WRITE_HEADERS, Opcode, Write, ack_frame, cnp_frame
@@ -33,20 +34,9 @@ _FIRST, _MIDDLE = Opcode.RDMA_WRITE_FIRST, Opcode.RDMA_WRITE_MIDDLE
 
 
 @dataclass(slots=True)
-class RoceResponderStats:
-    """What a responder did; the names are those of MRC's, as far as there are such things."""
+class RoceResponderStats(ResponderStats):
+    """What a responder of RC does besides. Out of order is what came early, and so is lost."""
 
-    packets: int = 0
-    payload_bytes: int = 0
-    duplicates: int = 0
-    #: Packets that came before their turn, and so are lost
-    out_of_order: int = 0
-    trimmed: int = 0
-    ecn_marked: int = 0
-    sacks: int = 0
-    #: NAKs and RNR NAKs
-    nacks: int = 0
-    acks: int = 0
     cnps: int = 0
 
 

@@ -224,10 +224,10 @@ def check_drained(network: Network) -> None:
             assert requestor.send_state is SendState.IDLE
             assert requestor.controller.inflight_bytes == 0
             assert not requestor.window.waiting
-            assert not requestor._packets and not requestor._retransmissions
-            assert not any(requestor._timers) and not requestor._probes
-            assert requestor._solicit is None and requestor.posted == 0
-            assert requestor._sacked == 0
+            assert not requestor.flight.packets and not requestor.flight.retransmissions
+            assert not any(requestor.flight._timers) and not requestor.probes.out()
+            assert requestor.flight.solicit is None and requestor.posted == 0
+            assert requestor.flight.sacked == 0
             assert not responder.has_control() and responder._held is None
             if qp.state is QpState.ERROR or network_is_whole:
                 assert not responder._ends and responder._imms_waiting == 0

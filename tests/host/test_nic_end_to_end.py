@@ -169,10 +169,10 @@ def test_state_does_not_grow_with_what_was_sent() -> None:
         assert requestor is not None and responder is not None
         sizes.append(
             (
-                len(requestor._packets),
-                sum(map(len, requestor._timers)),
-                len(requestor._retransmissions),
-                len(requestor._probes),
+                len(requestor.flight.packets),
+                sum(map(len, requestor.flight._timers)),
+                len(requestor.flight.retransmissions),
+                requestor.probes.out(),
                 len(responder._answers),
                 len(responder._ends),
                 *(len(nic._timers._heap) for nic in network.nics),

@@ -17,7 +17,7 @@ from host.config import EXPONENTIAL_RETRIES_FOR_EVER, ForwardingMode, QpDefaults
 from host.nic import Nic
 from host.profiles import MrcProfiles, PlainProfiles, Profiles
 from host.qp.queue_pair import QueuePair
-from host.qp.requestor import MAX_PROBES
+from host.qp.reliability_probes import MAX_PROBES
 from host.qp.responder import MAX_WAITING_ANSWERS
 from host.qp.states import QpState
 from host.qp.work import WriteRequest
@@ -237,21 +237,21 @@ def check_bounded(nic: Nic, qp: QueuePair) -> None:
     attributes = qp.attributes
     assert requestor.controller.inflight_bytes >= 0
     in_flight = sum(
-        packet.size_bytes for packet in requestor._packets.values() if packet.in_flight
+        packet.size_bytes for packet in requestor.flight.packets.values() if packet.in_flight
     ) + (
-        requestor._solicit.size_bytes
-        if requestor._solicit is not None and requestor._solicit.in_flight
+        requestor.flight.solicit.size_bytes
+        if requestor.flight.solicit is not None and requestor.flight.solicit.in_flight
         else 0
     )
     assert requestor.controller.inflight_bytes == in_flight
-    assert len(requestor._packets) <= 255 * 128
-    assert requestor._una <= requestor._next_send_psn
+    assert len(requestor.flight.packets) <= 255 * 128
+    assert requestor.flight.una <= requestor.flight.next_psn
     if not attributes.dynamic_mpr:  # a responder may take back what it had granted
-        assert requestor._mpr == attributes.mpr_psns
-        assert requestor._next_send_psn <= requestor._edge + 1
-    assert requestor._edge == requestor._una - 1 + requestor._mpr
-    assert requestor._sacked.bit_length() <= requestor._next_send_psn - requestor._una
-    assert len(requestor._probes) <= MAX_PROBES
+        assert requestor.flight._mpr_psns == attributes.mpr_psns
+        assert requestor.flight.next_psn <= requestor.flight.edge + 1
+    assert requestor.flight.edge == requestor.flight.una - 1 + requestor.flight._mpr_psns
+    assert requestor.flight.sacked.bit_length() <= requestor.flight.next_psn - requestor.flight.una
+    assert requestor.probes.out() <= MAX_PROBES
     assert responder._bitmap & 1 == 0 or qp.state is QpState.ERROR
     assert responder._bitmap.bit_length() <= attributes.mpr_dest_psns
     assert responder._ends_bitmap & ~responder._bitmap == 0
@@ -328,9 +328,9 @@ def test_a_stranger_changes_nothing(
 
     def state() -> tuple[object, ...]:
         return (
-            peer.requestor._una,
-            peer.requestor._sacked,
-            sorted(peer.requestor._packets),
+            peer.requestor.flight.una,
+            peer.requestor.flight.sacked,
+            sorted(peer.requestor.flight.packets),
             peer.requestor.controller.inflight_bytes,
             peer.responder._cack,
             peer.responder._bitmap,

@@ -213,6 +213,160 @@ class TestFloor:
         assert evs.state(0) is EvState.DENIED
 
 
+def at_the_floor(planes: int = 2, uplinks: int = 1, **knobs: Any) -> tuple[EvSet, int, int]:
+    """An EV set, the first EV that turned bad, and the first one that the floor kept, at 10 ns."""
+    evs = ev_set(planes, uplinks, **knobs)
+    out = kept = -1
+    for ev in evs.active():
+        lose(evs, ev)
+        if ev not in evs.active():
+            out = ev if out < 0 else out
+        elif kept < 0:
+            kept = ev
+    assert out >= 0 and kept >= 0
+    return evs, out, kept
+
+
+def probe(evs: EvSet, ev: int, now_ns: int) -> None:
+    """The next probe is one of an EV, and answered."""
+    assert evs.next_probe(now_ns) == ev
+    evs.on_probe_answer(ev, now_ns + 5)
+
+
+class TestFloorWithOneThatAnswers:
+    def test_it_takes_the_place_of_one_that_loses_packets_again(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        assert evs.active() == [kept]
+        evs.on_timeout(kept, 10, 40)
+        assert evs.active() == [out] and evs.in_state(EvState.ASSUMED_BAD) == [kept]
+        assert evs.usable_planes() == 1 << evs.plane_of(out)
+        assert [(event.ev, event.old, event.new, event.cause) for event in evs.events[1:]] == [
+            (out, "ASSUMED_BAD", "GOOD", "probe answered, one in use is silent"),
+            (kept, "GOOD", "ASSUMED_BAD", "timeout"),
+        ]
+        # And back again
+        evs.on_timeout(out, 41, 50)
+        probe(evs, kept, 60)
+        evs.on_timeout(out, 50, 70)
+        assert evs.active() == [kept]
+
+    def test_not_for_packets_that_were_on_their_way_with_the_first(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        evs.on_timeout(kept, 9, 40)
+        assert evs.active() == [kept]
+
+    def test_not_while_it_does_not_answer(self) -> None:
+        evs, out, kept = at_the_floor()
+        assert evs.next_probe(20) == out
+        evs.on_timeout(kept, 10, 40)
+        assert evs.active() == [kept]
+        evs.on_probe_answer(out, 45)
+        assert evs.active() == [kept]
+        evs.on_timeout(kept, 40, 60)
+        assert evs.active() == [out]
+
+    def test_not_if_it_has_fallen_silent_too(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        assert evs.next_probe(35) == out
+        evs.on_probe_timeout(out, 38)
+        evs.on_timeout(kept, 10, 40)
+        assert evs.active() == [kept]
+
+    @pytest.mark.parametrize("m", [0, 1, 2, 3])
+    def test_not_for_one_that_was_heard_of_since(self, m: int) -> None:
+        evs, out, kept = at_the_floor(ev_min_active=1)
+        probe(evs, out, 20)
+        evs.on_sack(kept, m, 30)
+        evs.on_timeout(kept, 10, 40)
+        assert evs.active() == [kept]
+        # From then on it must lose another, and the other one answer again
+        evs.on_timeout(kept, 40, 60)
+        assert evs.active() == [kept]
+        probe(evs, out, 70)
+        evs.on_timeout(kept, 60, 80)
+        assert evs.active() == [out]
+
+    def test_a_nack_is_heard_of_it_too(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        evs.on_nack(kept, NackReason.NO_RESOURCE, 30)
+        evs.on_timeout(kept, 10, 40)
+        assert evs.active() == [kept]
+
+    def test_not_for_one_whose_plane_was_down_since(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        evs.set_plane_up(evs.plane_of(kept), False, 30)
+        evs.set_plane_up(evs.plane_of(kept), True, 30)
+        evs.on_timeout(kept, 30, 40)
+        assert evs.active() == [kept]
+
+    def test_one_on_a_plane_that_is_down_does_not(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        evs.set_plane_up(evs.plane_of(out), False, 30)
+        evs.on_timeout(kept, 10, 40)
+        assert evs.active() == [kept]
+
+    def test_it_is_probed_at_once_however_long_it_was_silent(self) -> None:
+        evs, out, kept = at_the_floor()
+        now_ns = 0
+        for _ in range(5):
+            evs.on_sack(kept, SackM.NONE, now_ns)
+            now_ns = evs.next_timer() or 0
+            assert evs.next_probe(now_ns) == out
+            evs.on_probe_timeout(out, now_ns + 10)
+        assert evs.next_timer() == now_ns + 10 + 16 * TIMING.interval_ns
+        lose(evs, kept, now_ns + 20)
+        evs.on_timeout(kept, now_ns + 20, now_ns + 40)
+        assert evs.next_timer() == now_ns + 40
+
+    def test_the_last_that_answered_is_taken_and_only_where_its_plane_has_room(self) -> None:
+        evs = ev_set(2, 3, ev_min_active=4)
+        first, second, good = evs.active(0)
+        other = evs.active(1)
+        for ev in (first, second, *other):
+            lose(evs, ev)
+        assert evs.in_state(EvState.ASSUMED_BAD) == [first, second]
+        early, latest = sorted([first, second])
+        probe(evs, early, 30)
+        probe(evs, latest, 50)
+        evs.on_timeout(other[0], 10, 70)
+        assert evs.state(latest) is EvState.GOOD
+        assert sorted(evs.active(0)) == sorted([good, latest])
+        assert evs.in_state(EvState.ASSUMED_BAD)[-1] == other[0]
+        assert len(evs.active()) == 4
+
+    def test_one_of_a_plane_that_lacks_none_waits_for_its_answers(self) -> None:
+        """It would be a backup, and could not stand in for an EV of another plane."""
+        evs = ev_set(2, 2, active_evs=2, ev_min_active=2)
+        twins = [evs.active(0)[0], evs.backup(0)[0]]
+        lose(evs, twins[0])
+        gone = evs.active(1)[0]
+        lose(evs, gone)
+        kept = evs.active(1)[0]
+        lose(evs, kept)
+        assert evs.active() == [twins[1], kept]
+        probe(evs, twins[0], 20)
+        evs.on_timeout(kept, 10, 30)
+        assert evs.active() == [twins[1], kept]
+        # One of its own plane does not wait
+        probe(evs, gone, 40)
+        evs.on_timeout(kept, 10, 50)
+        assert evs.active() == [twins[1], gone]
+
+    def test_administrators_end_it(self) -> None:
+        evs, out, kept = at_the_floor()
+        probe(evs, out, 20)
+        evs.deny([kept], 25)
+        evs.on_timeout(kept, 10, 30)
+        assert evs.state(out) is EvState.ASSUMED_BAD
+        assert evs.state(kept) is EvState.DENIED
+
+
 class TestPlanes:
     def test_no_ev_of_a_plane_that_is_down_is_selected(self) -> None:
         evs = ev_set()
@@ -382,10 +536,9 @@ class AnyLife(RuleBasedStateMachine):
         self.evs.on_timeout(ev, self.now_ns - age_ns, self.now_ns)
         if was_active and ev not in self.evs.active():
             assert self.evs.state(ev) is EvState.ASSUMED_BAD
-            if backups:
-                assert len(self.evs.active()) == active
-            else:
-                assert len(self.evs.active()) == active - 1 >= self.floor
+            left = len(self.evs.active())
+            # With a backup in its place, or one that answers probes, or while the floor lets
+            assert left == active or (not backups and left == active - 1 >= self.floor)
 
     @rule(plane=st.integers(0, 7), up=st.booleans())
     def port(self, plane: int, up: bool) -> None:
@@ -458,6 +611,9 @@ class AnyLife(RuleBasedStateMachine):
         probes = self.evs._probes
         bad = len(self.evs.in_state(EvState.ASSUMED_BAD))
         assert len(probes) == bad
+        kept = self.evs._kept
+        assert set(kept) <= set(self.evs.active())
+        assert all(self.up >> self.evs.plane_of(ev) & 1 for ev in kept)
         assert len(probes._heap) <= 2 * bad + 32
         assert len(probes._returned) <= len(self.members)
         assert len(self.evs.events) <= MAX_EVENTS

@@ -181,6 +181,45 @@ def test_half_the_paths_dead_from_the_start() -> None:
     assert sorted(event.ev for event in events_of(made.a)) == sorted(dead)
 
 
+def test_a_path_that_works_takes_the_place_of_a_dead_one_that_the_floor_keeps() -> None:
+    """The good one of two is out for a packet lost by chance when the other dies.
+
+    It has lost some before, so that it must answer 48 probes. That takes longer than the retries of
+    a packet on the dead one last.
+    """
+    dead, good = encode_ev(0, 0), encode_ev(1, 0)
+    profiles = MrcProfiles(
+        base_rtt_ns=RTT_NS, ev_profile=EvProfile(EvMode.EXPLICIT, evs=(dead, good))
+    )
+    qp = QpDefaults(timeout=3, linear_retries=2, exponential_retries=1)
+    network, made = world([3000 * MTU], profiles=profiles, qp=qp)
+    evs = ev_set(made)
+    lost_at: list[int] = []
+
+    def passes(nic: Nic, port: int, frame: bytes) -> bool:
+        packet = decode(frame)
+        if nic is not made.a or not isinstance(packet, Write | Probe):
+            return True
+        if packet.envelope.ev == dead:
+            return len(lost_at) < 5
+        if isinstance(packet, Write) and len(lost_at) == evs.counters["PROBES_ANSWERED"] < 5:
+            lost_at.append(network.now_ns)
+            return False
+        return True
+
+    network.passes = passes
+    network.run(until=lambda: finished(made))
+    check_written(made)
+    assert evs.state(dead) is EvState.ASSUMED_BAD and evs.active() == [good]
+    *_, out, needed, relieved = events_of(made.a)
+    assert (out.ev, out.new, out.cause) == (good, "ASSUMED_BAD", "timeout")
+    assert (needed.ev, needed.new) == (good, "GOOD")
+    assert needed.cause == "probe answered, one in use is silent"
+    assert (relieved.ev, relieved.new, relieved.cause) == (dead, "ASSUMED_BAD", "timeout")
+    # Two packets' timeouts, one after the other
+    assert relieved.now_ns - lost_at[-1] < 3 * TIMEOUT_NS
+
+
 def test_a_marked_path_is_passed_over_not_demoted() -> None:
     network, made = world([1000 * MTU], faults=Faults(mark=0.2))
     network.run()

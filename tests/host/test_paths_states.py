@@ -48,6 +48,11 @@ LINES = [
     (SKIP, Signal.PROBES_ANSWERED, SKIP, Action.NONE),
     (BAD, Signal.PROBES_ANSWERED, GOOD, Action.ADMIT),
     (DENIED, Signal.PROBES_ANSWERED, DENIED, Action.NONE),
+    # Our choice: an EV that answers takes the place of one that the floor keeps
+    (GOOD, Signal.NEEDED, GOOD, Action.NONE),
+    (SKIP, Signal.NEEDED, SKIP, Action.NONE),
+    (BAD, Signal.NEEDED, GOOD, Action.ADMIT),
+    (DENIED, Signal.NEEDED, DENIED, Action.NONE),
     # DENIED (administrative)
     (GOOD, Signal.DENY, DENIED, Action.REMOVE),
     (SKIP, Signal.DENY, DENIED, Action.REMOVE),
@@ -140,6 +145,9 @@ def test_an_ev_set_follows_the_table(
         take_turns(evs, ev)
     elif signal is Signal.PROBES_ANSWERED:
         answer_probe(evs, ev)
+    elif signal is Signal.NEEDED:
+        # Only of one that is being probed; how it comes about: test_paths_ev_set, TestFloor
+        evs._signal(ev, Signal.NEEDED, 5)
     elif signal is Signal.DENY:
         evs.deny([ev], 5)
     else:

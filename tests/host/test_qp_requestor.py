@@ -9,7 +9,7 @@ import pytest
 
 from host.config import TIMEOUT_UNIT_NS
 from host.profiles import PlainProfiles
-from host.qp.requestor import MAX_UNCOMPLETED_MESSAGES
+from host.qp.send_queue import MAX_UNCOMPLETED_MESSAGES
 from host.qp.states import QpState, SendState
 from host.qp.syndrome import Syndrome
 from host.qp.work import WriteRequest
@@ -335,8 +335,8 @@ class TestBadAnswers:
         return peer
 
     def unharmed(self, peer: Peer) -> None:
-        assert peer.requestor._una == SQ_PSN
-        assert len(peer.requestor._packets) == 4
+        assert peer.requestor.flight.una == SQ_PSN
+        assert len(peer.requestor.flight.packets) == 4
         assert peer.requestor.controller.inflight_bytes > 0
         assert peer.statuses() == []
         assert peer.qp.state is QpState.RTS
@@ -353,9 +353,9 @@ class TestBadAnswers:
     def test_a_bitmap_that_starts_before_the_window(self) -> None:
         peer = self.sent()
         peer.sack(-1, [-60, 1], base=-62)
-        assert len(peer.requestor._packets) == 3
+        assert len(peer.requestor.flight.packets) == 3
         peer.sack(0, [3], base=-30)
-        assert sorted(peer.requestor._packets) == [SQ_PSN + 2]
+        assert sorted(peer.requestor.flight.packets) == [SQ_PSN + 2]
 
     def test_a_sack_of_another_context_or_peer(self) -> None:
         peer = self.sent()
@@ -368,7 +368,7 @@ class TestBadAnswers:
         peer.sack(2)
         peer.sack(0)
         peer.sack(-1, [1])
-        assert peer.requestor._una == SQ_PSN + 3
+        assert peer.requestor.flight.una == SQ_PSN + 3
         assert peer.requestor.controller.inflight_bytes > 0
 
     def test_what_is_known_moves_on_with_the_window(self) -> None:
@@ -376,7 +376,7 @@ class TestBadAnswers:
         peer.sack(0, [2])
         peer.sack(2)
         peer.sack(2, [4])
-        numbers = [psn - SQ_PSN for psn in sorted(peer.requestor._packets)]
+        numbers = [psn - SQ_PSN for psn in sorted(peer.requestor.flight.packets)]
         assert numbers == [3, 5, 6, 7]
 
     def test_an_ack_of_what_was_never_sent(self) -> None:

@@ -156,6 +156,7 @@ def test_collective_prints_the_table_of_nccl_tests(command: Command) -> None:
         (["stat"], "--agent: say which; there are h0, h2"),
         (["run", "--config", "/nonexistent"], "--config /nonexistent: No such file"),
         (["run"], "Missing option '--config'"),
+        (["run", "--config", __file__, "--max-memory", "4"], "--max-memory: '4' is not a size"),
     ],
 )
 def test_wrong_usage_is_one_clear_line_and_exit_code_2(

@@ -8,6 +8,7 @@ import random
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -214,6 +215,123 @@ def test_wrong_requests_are_refused_in_one_line() -> None:
             assert "hex" in await client.refused("fill", region=region, hex="0")
             # And the connection is as good as before
             assert (await client.ask("hello"))["host"] == "h0"
+
+    run(test())
+
+
+MANY_DIGITS = "9" * 5000
+HUGE = 10**320
+NO_HOST = {"h" + MANY_DIGITS: "host 'h999", "\ud800": "does not fit"}
+NO_ADDRESS = {
+    "unix:/\ud800": "cannot be printed",
+    "tcp:\x00:1": "cannot be printed",
+    "tcp:a..b:1": "no host's name",
+    f"tcp:{'x' * 300}:1": "no host's name",
+    f"tcp:x:{MANY_DIGITS}": "write unix:/path or tcp:host:port",
+}
+BAD_REQUESTS: list[tuple[str, dict[str, Any], str]] = [
+    *(("evs", {"peer": name}, why) for name, why in NO_HOST.items()),
+    *(("probe", {"peer": name}, why) for name, why in NO_HOST.items()),
+    *(("deny", {"peer": name, "evs": [], "denied": True}, why) for name, why in NO_HOST.items()),
+    *(("connect", {"to": address, "region": "x"}, why) for address, why in NO_ADDRESS.items()),
+    *(
+        ("flow_open", {"to": address, "name": "x", "size": 1}, why)
+        for address, why in NO_ADDRESS.items()
+    ),
+    *(("write_lat", {"to": to, "loads": [{"size": 1}]}, why) for to, why in NO_ADDRESS.items()),
+    ("create_qp", {"regions": [[1]]}, "regions: [1] does not fit: it must be an integer"),
+    ("create_qp", {"regions": [{}]}, "regions: {} does not fit: it must be an integer"),
+    ("register", {"size": MANY_DIGITS}, "…"),
+    ("hello", {"a\nb": 1}, "there is no such field"),
+]
+
+
+def test_no_bad_request_leaves_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with world() as (near, far):
+            client, other = await Client.open(near), await Client.open(far)
+            for command, fields, reason in BAD_REQUESTS:
+                error = await client.refused(command, **fields)
+                assert reason in error and len(error) < 500
+            await other.ask("register", size=1, publish="inbox")
+            region = (await client.ask("register", size=1))["region"]
+            qp = (await client.ask("connect", to=far.exchange_address, region="inbox"))["qp"]
+            for command, made in (("wait", {"qp": qp}), ("arrivals", {"region": region})):
+                error = await client.refused(command, **made, timeout_ms=HUGE)
+                assert "timeout_ms: 1000000" in error
+            await client.ask("flow_open", to=far.exchange_address, name="x", size=1, repeat=1)
+            for name in ("start_ns", "until_ns", "deadline_ns"):
+                error = await client.refused("flow_run", **{"start_ns": 0, name: HUGE})
+                assert error.startswith(f"{name}: 1000000")
+            info = (await client.ask("group_join", rank=0, size=1))["info"]
+            await client.ask("group_connect", table=[info])
+            for name in ("start_ns", "deadline_ns"):
+                fields = {"collective": "all-reduce", "size": 4, name: HUGE}
+                assert f"{name}: 1000000" in await client.refused("group_run", **fields)
+            for depth in (800, 900, 950, 980):
+                # What json reads, repr may find too deep
+                nested = b"[" * depth + b"]" * depth
+                line = b'{"command": "register", "size": ' + nested + b"}\n"
+                assert not (await client.line(line))["ok"]
+            assert "not JSON" in (await client.line(b"\xff\xfe\n"))["error"]
+
+    run(test())
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_requests_that_wait_are_limited() -> None:
+    async def test() -> None:
+        async with world() as (near, _):
+            reader, writer = await asyncio.open_unix_connection(str(near.control_path))
+            wait = {"command": "register", "size": 1}
+            writer.write(json.dumps(wait).encode() + b"\n")
+            region = json.loads(await reader.readline())["region"]
+            # What this one waits for never comes
+            writer.write(b'{"command": "arrivals", "region": %d}\n' % region)
+            writer.write(b'{"command": "hello"}\n' * 100)
+            answer = json.loads(await reader.readline())
+            assert "more than 64 requests wait" in answer["error"]
+            assert await reader.read() == b""
+            writer.close()
+            await until(lambda: not near.agent.workspaces)
+
+    run(test())
+
+
+def test_memory_is_limited_over_all_users() -> None:
+    async def test() -> None:
+        options = AgentOptions(seed=1, memory_bytes=1 << 20)
+        async with world(options) as (near, far):
+            client, other = await Client.open(near), await Client.open(near)
+            first = await client.ask("register", size=700_000)
+            for asked, command, fields in (
+                ("500KiB", "register", {"size": 512_000}),
+                ("700kB", "flow_open", {"to": far.exchange_address, "name": "x", "size": 700_000}),
+                ("500kB", "write_lat", {"to": far.exchange_address, "loads": [{"size": 500_000}]}),
+            ):
+                error = await other.refused(command, **fields)
+                assert error == (
+                    f"memory: {asked} do not fit: the agent's users have 700kB of at most 1MiB "
+                    "(--max-memory)"
+                )
+            # So is that of the far end of an exchange, and a rank's buffers
+            fields = {"to": far.exchange_address, "name": "x", "size": 300_000}
+            error = await other.refused("flow_open", **fields)
+            assert error.startswith("h2: memory: ") and "have 0B of at most 1MiB" in error
+            info = (await other.ask("group_join", rank=0, size=1))["info"]
+            await other.ask("group_connect", table=[info])
+            error = await other.refused("group_run", collective="all-reduce", size=180_000)
+            assert error.startswith("memory: 360kB do not fit")
+            await other.ask("group_run", collective="all-reduce", size=160_000)
+            assert near.agent.memory.used_bytes == 700_000
+            assert far.agent.memory.used_bytes == 0
+            # What is let go of is free again
+            await client.ask("deregister", region=first["region"])
+            await other.ask("register", size=1 << 20)
+            await other.close()
+            await client.close()
+            await until(lambda: not near.agent.workspaces)
+            assert near.agent.memory.used_bytes == 0
 
     run(test())
 

@@ -14,6 +14,7 @@ from host.agent.agent import AgentOptions
 from host.agent.errors import AgentError, UsageError
 from host.agent.exchange import Exchange
 from host.agent.flow import FlowSpec
+from host.agent.flow_target import FlowTarget
 from host.agent.jsonlines import Fields
 from host.agent.workspace import Workspace
 from host.config import ForwardingMode
@@ -96,12 +97,43 @@ def test_a_flow_until_a_time_ends_after_what_was_begun_before(size: int) -> None
             client = await opened(near, far, size=size, depth=2)
             until_ns = in_ns(0.2)
             result = await told(client, until_ns=until_ns)
+            # Not before its time. Its last message may well be: posting waits for slots
+            assert time.monotonic_ns() >= until_ns
             assert result["done"]
-            assert result["last_completion_ns"] >= until_ns
+            assert (await client.ask("sample"))["posted"] == {"flow": result["completed_messages"]}
             assert 0 < result["completed_bytes"] == result["completed_messages"] * size
             assert result["delivered_bytes"] == result["completed_bytes"]
             assert (result["wrong_bytes"], result["errors"], result["problems"]) == (0, {}, {})
             assert len(result["message_ns"]) == min(result["completed_messages"], 1000)
+
+    run(test())
+
+
+def test_nothing_is_begun_after_the_time_even_if_posting_had_to_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = 5_000_000
+    slots = FlowSpec.take(Fields({"name": "x", "to": "unix:/x", "size": size}), 4096).slots
+    check = FlowTarget._check
+
+    async def test() -> None:
+        async with world() as (near, far):
+            client = await opened(near, far, size=size)
+            until_ns = in_ns(0.2)
+
+            async def late_check(*args: Any) -> int:
+                while time.monotonic_ns() < until_ns:
+                    await asyncio.sleep(0.005)
+                return await check(*args)
+
+            monkeypatch.setattr(FlowTarget, "_check", late_check)
+            result = await told(client, until_ns=until_ns)
+            assert time.monotonic_ns() >= until_ns
+            assert result["done"]
+            # Not one slot was free twice
+            assert 0 < result["completed_messages"] <= slots
+            assert (await client.ask("sample"))["posted"] == {"flow": result["completed_messages"]}
+            assert (result["wrong_bytes"], result["errors"], result["problems"]) == (0, {}, {})
 
     run(test())
 

@@ -109,7 +109,9 @@ def fabric() -> Iterator[RealFabric]:
 @pytest.fixture
 def clients(fabric: RealFabric) -> Iterator[dict[str, ControlClient]]:
     """Two agents, ended after the test however it goes."""
-    options = ("--timeout", "15", "--linear-retries", "2", "--exponential-retries", "1")
+    # A peer that is gone is given up after some 0.7 s. Sooner would not do: where others keep the
+    # processors busy, an agent that works may be silent for several timeouts of 34 ms
+    options = ("--timeout", "15", "--linear-retries", "7", "--exponential-retries", "3")
     made = {host: fabric.start_agent(host, *options) for host in HOSTS}
     yield made
     for host, client in made.items():
@@ -207,7 +209,7 @@ def write_until(
     process = fabric.runner.start("exec", *command)
     deadline = time.monotonic() + TIMEOUT_S
     while not condition() or process.poll() is None:
-        assert time.monotonic() < deadline, "it has no effect"
+        assert time.monotonic() < deadline, f"it has no effect: {states(near)}, {process.poll()}"
         for _ in range(4):
             near.request("post_write", qp=made["qp"], region=made["source"])
         completions = near.request("wait", qp=made["qp"], count=4)["completions"]
@@ -221,7 +223,8 @@ def test_an_interface_that_goes_down_takes_its_plane_out_at_both_ends(
     near, far = clients["h0"], clients["h1"]
     made = connect(fabric, near, far, "h1", MIB)
     change = ("h0", "--", "ip", "link", "set", "plane0")
-    write_until(fabric, near, made, lambda: states(near)[0] == ("GOOD", False), *change, "down")
+    # Whatever its EV was before: on a busy machine, a timeout may have taken it out
+    write_until(fabric, near, made, lambda: not states(near)[0][1], *change, "down")
     assert far.request("digest", region=made["inbox"])["sha256"] == made["sha256"]
     events: list[Any] = []
     far.request("watch", on_event=events.append, history=True)
@@ -243,10 +246,8 @@ def test_a_link_that_is_cut_in_the_fabric_is_found_by_its_silence(
     assert paths["evs"][0]["path"][2] == "p0-t0-0--p0-t1-0"
     uplink = load_topology(fabric.runner.topology).link("p0-t0-0", "p0-t1-0").lower.port
     change = ("p0-t0-0", "--", "ip", "link", "set", f"port{uplink}")
-    write_until(
-        fabric, near, made, lambda: states(near)[0] == ("ASSUMED_BAD", True), *change, "down"
-    )
-    assert states(near)[1] == ("GOOD", True)
+    found = {0: ("ASSUMED_BAD", True), 1: ("GOOD", True)}
+    write_until(fabric, near, made, lambda: states(near) == found, *change, "down")
     assert far.request("digest", region=made["inbox"])["sha256"] == made["sha256"]
     write_until(fabric, near, made, lambda: states(near)[0] == ("GOOD", True), *change, "up")
 
