@@ -61,16 +61,26 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
 
 
+class ResidentMemory:
+    """What a run is told how far it is reads how much memory it takes then."""
+
+    def __init__(self) -> None:
+        self.bytes: list[int] = []
+
+    def building(self, what: str, done: int, total: int) -> None:
+        """As `reports.progress.Progress.building`."""
+
+    def running(self, delivered_bytes: int, total_bytes: int | None, now_ns: int) -> None:
+        """As `reports.progress.Progress.running`."""
+        self.bytes.append(resident_bytes())
+
+
 def measure(text: str) -> dict[str, Any]:
     """Run once, in this process."""
-    simulation = Simulation(load(text))
-    resident: list[int] = []
+    resident = ResidentMemory()
+    simulation = Simulation(load(text), progress=resident)
     started = time.process_time()
-
-    def look(_delivered: int, _total: int | None, _now_ns: int) -> None:
-        resident.append(resident_bytes())
-
-    result = simulation.run(look)
+    result = simulation.run()
     cpu_s = time.process_time() - started
     if any(flow.wrong_bytes or not flow.done for flow in result.flows) or result.unaccounted:
         raise SystemExit("the run is wrong; its cost means nothing")
@@ -80,7 +90,7 @@ def measure(text: str) -> dict[str, Any]:
         "build_s": simulation.build_s,
         "events": result.events,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "resident": resident,
+        "resident": resident.bytes,
     }
 
 

@@ -11,12 +11,21 @@ from reports.record import (
     FaultRecord,
     FlowRecord,
     LinkRecord,
+    PausedPortRecord,
+    PauseRecord,
     RunRecord,
     SeriesRecord,
     SuspicionRecord,
     TableRecord,
 )
-from reports.result import CollectiveResult, EvTransition, FaultEffect, FlowResult, RunResult
+from reports.result import (
+    CollectiveResult,
+    EvTransition,
+    FaultEffect,
+    FlowResult,
+    PauseTotals,
+    RunResult,
+)
 from reports.suspects import suspicions
 from topologies import scenario as model
 from topologies.addressing import Path, path_of_ev
@@ -76,6 +85,7 @@ def make_record(
             "retransmissions": result.total["retransmissions"],
             "timeouts": result.total["timeouts"],
         },
+        pauses=None if result.pauses is None else _pauses(result.pauses),
         tables=[TableRecord(each.switch, each.before, each.after) for each in result.tables],
         cpu_s=dict(result.cpu_by_process),
     )
@@ -92,6 +102,18 @@ def link_record(link: Link, up_bytes: int, down_bytes: int) -> LinkRecord:
         rate_bps=link.rate_bps,
         up_bytes=up_bytes,
         down_bytes=down_bytes,
+    )
+
+
+def _pauses(totals: PauseTotals) -> PauseRecord:
+    return PauseRecord(
+        pauses=totals.pauses,
+        frames_sent=totals.frames,
+        frames_received=totals.frames_received,
+        hosts_paused_ns=totals.hosts_paused_ns,
+        switches_paused_ns=totals.switches_paused_ns,
+        peak_buffer_bytes=totals.peak_buffer_bytes,
+        ports=[PausedPortRecord(each.node, each.port, each.paused_ns) for each in totals.ports],
     )
 
 

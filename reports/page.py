@@ -17,6 +17,7 @@ from reports.text import NONE, bytes_text, count_text, rate_text, time_text
 #: Names in a cell; what is more is counted
 _MAX_NAMES: Final = 6
 _MAX_SUSPICIONS: Final = 16
+_MAX_PAUSED_PORTS: Final = 16
 #: Of a digest, enough to see that two are the same
 _DIGEST_DIGITS: Final = 16
 _CHANGED: Final = "changed"
@@ -57,6 +58,7 @@ def page(record: RunRecord) -> str:
         f'<p class="dim">Packets in intervals of {charts.bin_text(record)}, each row on a scale of '
         "its own; “in switches”: packets held by all switches together.</p>",
         charts.events(record),
+        *_flow_control(record),
         "<h2>Flows</h2>",
         *_completions(record),
         _flows(record.flows),
@@ -171,6 +173,34 @@ def _suspicions(record: RunRecord) -> list[str]:
         f"endpoints can tell, one of these is bad.{rest}</p>",
         _table(["at", "paths out", "one of"], rows, {2}, wrapped={2}),
     ]
+
+
+def _flow_control(record: RunRecord) -> list[str]:
+    """Pauses; nothing without flow control."""
+    pauses = record.pauses
+    if pauses is None:
+        return []
+    said = (
+        f"Switches asked for {pauses.pauses} pauses: {pauses.frames_sent} pause frames sent, "
+        f"{pauses.frames_received} received. Ports of NICs were paused for "
+        f"{time_text(pauses.hosts_paused_ns)}, ports of switches for "
+        f"{time_text(pauses.switches_paused_ns)}, all together; at most "
+        f"{bytes_text(pauses.peak_buffer_bytes)} were held for one port."
+    )
+    parts = ["<h2>Flow control</h2>", f'<p class="dim">{escape(said)}</p>']
+    if not pauses.ports:
+        return parts
+    rows = [
+        [
+            f"{each.node}, port {each.port}",
+            time_text(each.paused_ns),
+            f"{100 * each.paused_ns / record.end_ns:.1f} %" if record.end_ns else NONE,
+        ]
+        for each in pauses.ports[:_MAX_PAUSED_PORTS]
+    ]
+    more = len(pauses.ports) - len(rows)
+    rest = f'<p class="dim">{more} more ports were paused for less.</p>' if more > 0 else ""
+    return [*parts, _table(["paused port", "for", "of the run"], rows, {0}), rest]
 
 
 def _completions(record: RunRecord) -> list[str]:

@@ -8,10 +8,13 @@ have one value at 0, `interval_ns`, twice that, ...; counters are totals so far.
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
+
+from reports.consistency import inconsistencies
 
 #: Of the record's form; another number means that fields went or changed their meaning
 VERSION: Final = 1
@@ -166,13 +169,43 @@ class TableRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PausedPortRecord:
+    """A port of a host (its number is its plane) or switch that was paused by its neighbour, and
+    for how long."""
+
+    node: str
+    port: int
+    paused_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRecord:
+    """Priority-based flow control of a whole run.
+
+    `pauses`: how often switches asked for one. `frames_sent`: all pause frames, renewals and
+    releases among them. `hosts_paused_ns`, `switches_paused_ns`: of all ports of hosts and of
+    switches together. `peak_buffer_bytes`: the most that was charged to one port of a switch.
+    `ports`: those that were paused, for the longest time first.
+    """
+
+    pauses: int
+    frames_sent: int
+    frames_received: int
+    hosts_paused_ns: int
+    switches_paused_ns: int
+    peak_buffer_bytes: int
+    ports: list[PausedPortRecord]
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run.
 
     `clock`: virtual or real. `failures`: what does not hold, a line each; empty: all as expected.
     `totals`: further numbers of the whole run, by name. `ev_changes`: how many there were, by what
     changed; `ev_changes_omitted`: how many of them `ev_spans` knows nothing about; `suspicions`:
-    what they point to, each time that paths were out of use. Of real time
+    what they point to, each time that paths were out of use. `pauses`: None without flow control,
+    which only virtual time has. Of real time
     only: `target`, the switches (softswitch or bmv2); `notes`, what of the scenario did not happen
     as it says; `tables`; `cpu_s`, seconds of CPU by process.
     """
@@ -194,6 +227,7 @@ class RunRecord:
     ev_changes_omitted: int = 0
     suspicions: list[SuspicionRecord] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
+    pauses: PauseRecord | None = None
     target: str | None = None
     notes: list[str] = field(default_factory=list)
     tables: list[TableRecord] = field(default_factory=list)
@@ -209,13 +243,21 @@ _ADAPTER: Final = TypeAdapter(RunRecord)
 
 
 def from_json(document: object) -> RunRecord:
-    """The record that `to_json` made. Raises RecordError naming the field that is not right."""
+    """The record that `to_json` made.
+
+    Raises RecordError naming the field that is not right, its value, and what would be.
+    """
     version = document.get("version") if isinstance(document, dict) else None
     if version != VERSION:
         raise RecordError(f"version: {version!r} is not known: it must be {VERSION}")
     try:
-        return _ADAPTER.validate_python(document)
+        record = _ADAPTER.validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"{place}: {first['msg']}") from None
+        value = "" if first["type"] == "missing" else f"{reprlib.repr(first['input'])}: "
+        raise RecordError(f"{place}: {value}{first['msg']}") from None
+    problem = next(inconsistencies(record), None)
+    if problem is not None:
+        raise RecordError(problem)
+    return record

@@ -148,20 +148,32 @@ class CollectiveResult:
         return self.bus_bps / (self.line_rate_bps * payload_share)
 
 
+@dataclass(frozen=True, slots=True)
+class PausedPort:
+    """A port that was paused by whoever is at the other end of its link, and for how long."""
+
+    node: str
+    port: int
+    paused_ns: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTotals:
     """Priority-based flow control of a whole run.
 
     `pauses` counts those that switches asked for; `frames` all pause frames sent, renewals and
-    releases among them. Times are of all ports of a kind together. `peak_buffer_bytes` is the most
-    that was ever charged to one ingress port.
+    releases among them; `frames_received` those that arrived. Times are of all ports of a kind
+    together. `peak_buffer_bytes` is the most that was ever charged to one ingress port. `ports`:
+    those that were paused, for the longest time first.
     """
 
     pauses: int
     frames: int
+    frames_received: int
     hosts_paused_ns: int
     switches_paused_ns: int
     peak_buffer_bytes: int
+    ports: list[PausedPort]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from reports.lines import Out
-from reports.result import FlowResult, RunResult
+from reports.result import FlowResult, PauseTotals, RunResult
 from reports.suspects import one_of, suspicions
 from reports.text import NONE, rate_text, time_text
 from reports.verdict import goodput_share, total_share
@@ -18,6 +18,8 @@ from topologies.units import size_text
 
 #: Rows of a table; what is more is summed up
 MAX_ROWS = 16
+#: Ports that were paused longest and are named
+MAX_PAUSED_PORTS = 4
 #: Of a digest, enough to see that two are the same
 _DIGEST_DIGITS = 16
 
@@ -149,16 +151,26 @@ def _frames(out: Out, result: RunResult) -> None:
         out.line(f"    lost: {count} {escape(cause)}")
     for reason, count in result.nic_drops.items():
         out.line(f"    dropped by NICs: {count} {escape(reason)}")
-    pauses = result.pauses
-    if pauses is not None:
-        out.prose(
-            f"    pauses: {pauses.pauses} asked for, {pauses.frames} pause frames; "
-            f"NIC ports paused {time_text(pauses.hosts_paused_ns)}, "
-            f"switch ports {time_text(pauses.switches_paused_ns)} together; at most "
-            f"{size_text(pauses.peak_buffer_bytes)} held for one port"
-        )
+    if result.pauses is not None:
+        _pauses(out, result.pauses, result.now_ns)
     for kind, count in result.nic_events.items():
         out.line(f"    events of NICs: {count} {escape(kind)}")
+
+
+def _pauses(out: Out, pauses: PauseTotals, run_ns: int) -> None:
+    out.prose(
+        f"    pauses: {pauses.pauses} asked for, {pauses.frames} pause frames sent, "
+        f"{pauses.frames_received} received; "
+        f"NIC ports paused {time_text(pauses.hosts_paused_ns)}, "
+        f"switch ports {time_text(pauses.switches_paused_ns)} together; at most "
+        f"{size_text(pauses.peak_buffer_bytes)} held for one port"
+    )
+    if pauses.ports:
+        longest = [
+            f"{each.node} port {each.port} {100 * each.paused_ns / run_ns:.1f}"
+            for each in pauses.ports[:MAX_PAUSED_PORTS]
+        ]
+        out.items("    paused longest, percent of the run:", longest)
 
 
 def _transitions(out: Out, result: RunResult) -> None:

@@ -22,6 +22,7 @@ def failures(scenario: Scenario, result: RunResult) -> list[str]:
     return [
         *_always(result),
         *_complete(scenario.expect, result),
+        *_begun(scenario.expect, result),
         *(line for each in scenario.expect.flows for line in _flows(each, scenario.fabric, result)),
         *(line for each in scenario.expect.collectives for line in _collectives(each, result)),
         *(line for each in scenario.expect.faults for line in _faults(each, result)),
@@ -74,6 +75,13 @@ def _complete(expect: Expectations, result: RunResult) -> Iterator[str]:
             yield f"{collective.name}: not complete at the end: {len(collective.round_ns)} rounds"
 
 
+def _begun(expect: Expectations, result: RunResult) -> Iterator[str]:
+    named = {name for each in expect.faults for name in each.faults}
+    for fault in result.faults:
+        if not fault.begun and (expect.faults_begin or fault.name in named):
+            yield f"{fault.name}: never began, the run was over at {delay_text(result.now_ns)}"
+
+
 def _collectives(expect: CollectiveExpectation, result: RunResult) -> Iterator[str]:
     for each in result.collectives:
         if each.name not in expect.collectives:
@@ -104,13 +112,18 @@ def _flows(expect: FlowExpectation, fabric: Fabric, result: RunResult) -> Iterat
         low = expect.goodput_min_bps
         if low is not None and goodput < low:
             yield f"{flow.name}: goodput {goodput / 1e9:.2f} Gb/s, expected {low / 1e9:.2f}"
-        if expect.goodput_share_min is not None:
-            share = goodput_share(flow, result.payload_share)
-            if share is None or share < expect.goodput_share_min:
-                yield (
-                    f"{flow.name}: goodput is {_percent(share)} of the line rate for payload, "
-                    f"expected {_percent(expect.goodput_share_min)}"
-                )
+        share = goodput_share(flow, result.payload_share)
+        least, most = expect.goodput_share_min, expect.goodput_share_max
+        if least is not None and (share is None or share < least):
+            yield (
+                f"{flow.name}: goodput is {_percent(share)} of the line rate for payload, "
+                f"expected {_percent(least)}"
+            )
+        if most is not None and (share is None or share > most):
+            yield (
+                f"{flow.name}: goodput is {_percent(share)} of the line rate for payload, "
+                f"expected at most {_percent(most)}"
+            )
         most_ns = expect.completion_max_ns
         if most_ns is not None and (flow.completion_ns is None or flow.completion_ns > most_ns):
             took = "never" if flow.completion_ns is None else f"in {delay_text(flow.completion_ns)}"
@@ -153,7 +166,6 @@ def _faults(expect: FaultExpectation, result: RunResult) -> Iterator[str]:
         if fault.name not in expect.faults:
             continue
         if not fault.begun:
-            yield f"{fault.name}: never began, the run was over at {delay_text(result.now_ns)}"
             continue
         if expect.lost_max is not None and fault.lost > expect.lost_max:
             yield f"{fault.name}: cost {fault.lost} frames, expected at most {expect.lost_max}"

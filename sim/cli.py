@@ -6,18 +6,17 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NoReturn
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from commandline.program import USAGE, run_command
 from host.endpoint_settings import SettingsError
 from reports.page import page
+from reports.progress import RunProgress
 from reports.record import RunRecord
 from reports.result import RunResult
 from reports.terminal import print_result
@@ -25,7 +24,6 @@ from reports.text import time_text
 from reports.verdict import failures
 from sim.loop import StandstillError
 from sim.record import make_record
-from sim.simulation import Progress as Report
 from sim.simulation import Simulation
 from topologies.documents import DocumentError
 from topologies.scenario import Scenario
@@ -160,9 +158,14 @@ def _write(path: Path, text: str) -> None:
             beside.unlink()
 
 
-def _build(scenario: Scenario, pcap: Path | None = None, along_time: bool = False) -> Simulation:
+def _build(
+    scenario: Scenario,
+    pcap: Path | None = None,
+    along_time: bool = False,
+    progress: RunProgress | None = None,
+) -> Simulation:
     try:
-        return Simulation(scenario, pcap=pcap, along_time=along_time)
+        return Simulation(scenario, pcap=pcap, along_time=along_time, progress=progress)
     except SettingsError as error:
         click.echo(f"{PROGRAM}: {scenario.endpoint.located(str(error))}", err=True)
         sys.exit(2)
@@ -173,42 +176,17 @@ def _build(scenario: Scenario, pcap: Path | None = None, along_time: bool = Fals
 def _run(
     scenario: Scenario, pcap: Path | None, quiet: bool, along_time: bool
 ) -> tuple[RunResult, RunRecord | None]:
-    simulation = _build(scenario, pcap, along_time)
+    progress = None if quiet else RunProgress(Console(stderr=True), scenario.name)
     try:
-        with _progress(scenario.name, quiet) as report:
-            result = simulation.run(report)
+        with nullcontext() if progress is None else progress.shown():
+            simulation = _build(scenario, pcap, along_time, progress)
+            result = simulation.run()
     except StandstillError as error:
         _fail(f"{scenario.name}: {error}; give its links a rate or a delay")
     except OSError as error:
         _fail(f"{pcap}: cannot be written: {error.strerror}")
     result.failures = failures(scenario, result)
     return result, make_record(simulation, result) if along_time else None
-
-
-@contextmanager
-def _progress(name: str, quiet: bool) -> Iterator[Report | None]:
-    """A bar on stderr, where that is a terminal."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        TextColumn(name),
-        BarColumn(),
-        TextColumn("{task.fields[moved]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task(name, total=None, moved="")
-
-        def report(delivered: int, total: int | None, now_ns: int) -> None:
-            of = "" if total is None else f" of {size_text(total)}"
-            moved = f"{delivered / 2**20:.1f} MiB{of}, {time_text(now_ns)} of virtual time"
-            bar.update(task, total=total, completed=delivered, moved=moved)
-
-        yield report
 
 
 @cli.command("list")

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
-from host.paths import EvState
+from reports.evs import look_at_evs
 from reports.rates import rates_bps, whole_intervals
 from reports.result import EvTransition, FaultEffect
 from sim.collective import RunningCollective
@@ -16,7 +16,7 @@ from sim.host_node import HostNode
 from sim.loop import EventLoop
 from sim.network import Network
 from sim.traffic import RunningFlow
-from topologies.addressing import AddressingError, Path, path_of_ev
+from topologies.addressing import AddressingError, Path
 from topologies.fault_scope import scope_of
 
 #: Samples of a run; at so many the interval doubles, so that long runs need no more memory
@@ -133,29 +133,14 @@ class FaultWatch:
             self._look()
             self.active.settle()
         effect.lost = self.active.lost
-        out: dict[tuple[str, int, int], int] = {}
-        for each in transitions:
-            key = each.host, each.qp_num, each.ev
-            if each.new == EvState.ASSUMED_BAD.value and key not in out and self._holds(each):
-                out[key] = each.now_ns - effect.at_ns
-        effect.evs_out = len(out)
-        if out:
-            effect.first_out_ns, effect.last_out_ns = min(out.values()), max(out.values())
-
-    def _holds(self, transition: EvTransition) -> bool:
-        """Whether an EV changed while the fault held, and its path crosses it."""
-        effect = self.effect
-        if transition.now_ns < effect.at_ns or (
-            effect.end_ns is not None and transition.now_ns > effect.end_ns + self._grace_ns
-        ):
-            return False
-        fabric = self.network.fabric
-        source, destination = fabric.host(transition.host), fabric.host(transition.peer)
-        try:
-            path = path_of_ev(transition.ev, source.id, destination.id)
-        except AddressingError:
-            return False
-        return self.scope.crosses(fabric, path)
+        look_at_evs(
+            effect,
+            self.scope,
+            self.network.fabric,
+            transitions,
+            grace_ns=self._grace_ns,
+            count_earlier=False,
+        )
 
     def _look(self) -> None:
         effect = self.effect

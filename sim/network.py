@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from host.profiles import Profiles
 from host.roce import RoceConfig
-from reports.result import PauseTotals
+from reports.progress import Progress, counted
+from reports.result import PausedPort, PauseTotals
 from sim.capture import Capture
 from sim.host_node import HostNode
 from sim.loop import EventLoop
@@ -32,6 +34,7 @@ class Network:
         roce: NICs are RoCE's, and so set; None: they are MRC's.
         nic_changes: fields of `host.config.NicConfig` that differ from the host's configuration.
         capture: where every port writes what it sees.
+        progress: is told how much of it is made.
 
     Attributes:
         hosts, switches: by name.
@@ -48,32 +51,34 @@ class Network:
         roce: RoceConfig | None = None,
         nic_changes: Mapping[str, Any] | None = None,
         capture: Capture | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.fabric = fabric
         self.loop = loop
         self.seed = seed
-        racks = [rack_config(fabric, t0) for t0 in range(fabric.t0_per_plane)]
+        rack_of = cache(partial(rack_config, fabric))
         self.hosts = {
             host.name: HostNode(
                 fabric,
                 host,
                 loop,
                 seed,
-                rack=racks[host.id.t0],
+                rack=rack_of(host.id.t0),
                 profiles=profiles,
                 roce=roce,
                 changes=dict(nic_changes or {}),
             )
-            for host in fabric.hosts()
+            for host in counted(fabric.hosts(), "hosts", fabric.host_count, progress)
         }
-        self.switches = {
-            place.name: SwitchNode(fabric, place, loop, seed) for place in fabric.switches()
-        }
+        places = counted(
+            fabric.switches(), "switches with their tables", fabric.switch_count, progress
+        )
+        self.switches = {place.name: SwitchNode(fabric, place, loop, seed) for place in places}
         self.links: dict[str, Link] = {}
         self.wires: dict[str, tuple[Wire, Wire]] = {}
         for host in self.hosts.values():
             host.wires = [None] * len(host.config.ports)  # type: ignore[list-item]
-        for link in fabric.links():
+        for link in counted(fabric.links(), "links", fabric.link_count, progress):
             self.links[link.name] = link
             up = self._wire(link, link.lower, link.upper, capture)
             down = self._wire(link, link.upper, link.lower, capture)
@@ -110,20 +115,28 @@ class Network:
         if self.fabric.pfc is None:
             return None
         now_ns = self.loop.now_ns
-        hosts = [each.pause_receiver for each in self.hosts.values()]
+        nodes: list[Node] = [*self.hosts.values(), *self.switches.values()]
+        ports = [
+            PausedPort(node.name, port, paused_ns)
+            for node in nodes
+            if node.pause_receiver is not None
+            for port, paused_ns in node.pause_receiver.paused_by_port_ns(now_ns).items()
+            if paused_ns
+        ]
         switches = list(self.switches.values())
+        of_hosts_ns = sum(each.paused_ns for each in ports if each.node in self.hosts)
         return PauseTotals(
             pauses=sum(each.pause_sender.pauses for each in switches if each.pause_sender),
             frames=sum(each.switch.mac_sent for each in switches),
-            hosts_paused_ns=sum(each.total_paused_ns(now_ns) for each in hosts if each),
-            switches_paused_ns=sum(
-                each.pause_receiver.total_paused_ns(now_ns)
-                for each in switches
-                if each.pause_receiver
+            frames_received=sum(
+                each.pause_receiver.frames for each in nodes if each.pause_receiver
             ),
+            hosts_paused_ns=of_hosts_ns,
+            switches_paused_ns=sum(each.paused_ns for each in ports) - of_hosts_ns,
             peak_buffer_bytes=max(
                 (buffer.peak_bytes for each in switches for buffer in each.buffers), default=0
             ),
+            ports=sorted(ports, key=lambda each: (-each.paused_ns, each.node, each.port)),
         )
 
     def account(self) -> Account:

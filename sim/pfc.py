@@ -90,11 +90,12 @@ class PauseReceiver:
         self.paused_ns[port] += now_ns - since_ns
         self._node.set_port_paused(port, False, now_ns)
 
-    def total_paused_ns(self, now_ns: int) -> int:
-        """For how long ports were paused, all ports together, pauses that still hold included."""
-        return sum(self.paused_ns.values()) + sum(
-            now_ns - since_ns for since_ns in self._since_ns.values()
-        )
+    def paused_by_port_ns(self, now_ns: int) -> dict[int, int]:
+        """For how long each port was paused that ever was, pauses that still hold included."""
+        paused_ns = dict(self.paused_ns)
+        for port, since_ns in self._since_ns.items():
+            paused_ns[port] = paused_ns.get(port, 0) + now_ns - since_ns
+        return paused_ns
 
     def set_rate(self, port: int, rate_bps: int | None) -> None:
         """The link of a port has another rate: for pauses to come."""

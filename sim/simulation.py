@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from host.endpoint_settings import SettingsError
 from host.nic import QpEvEvent
 from host.paths.base import EvEvent
 from host.qp.stats import sums
+from reports.progress import Progress, counted
 from reports.rates import look_at_rates, traffic_changes_ns
 from reports.result import CollectiveResult, EvTransition, FlowResult, RunResult, jain_index
 from sim.capture import Capture
@@ -39,9 +39,6 @@ STUCK_NS: Final = 10 * 10**9
 #: EV transitions that are kept one by one; all are counted
 MAX_EV_TRANSITIONS: Final = 10_000
 
-Progress = Callable[[int, int | None, int], None]
-"""(bytes delivered, bytes in all if known, now in ns)."""
-
 
 class Simulation:
     """A scenario, ready to run once.
@@ -50,17 +47,24 @@ class Simulation:
         scenario: what to run.
         pcap: a folder for captures of all ports, None: no captures.
         along_time: sample counters of the fabric too, as `sim.record` needs them.
+        progress: is told how far it is, while it is made and while it runs.
 
     Raises SettingsError for endpoint settings that cannot be.
     """
 
     def __init__(
-        self, scenario: Scenario, *, pcap: Path | None = None, along_time: bool = False
+        self,
+        scenario: Scenario,
+        *,
+        pcap: Path | None = None,
+        along_time: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         started = time.perf_counter()
         self.scenario = scenario
         self.loop = EventLoop()
         self.capture = None if pcap is None else Capture(pcap)
+        self._progress = progress
         changes = nic_changes(scenario)
         self.network = Network(
             scenario.fabric,
@@ -70,12 +74,16 @@ class Simulation:
             roce=make_roce(scenario),
             nic_changes=changes,
             capture=self.capture,
+            progress=progress,
         )
         if scenario.convergence_ns is not None:
             routing = Routing(self.network, scenario.convergence_ns)
             self.network.on_change.append(routing.changed)
         try:
-            self.flows = [RunningFlow(flow, self.network, self.loop.at) for flow in scenario.flows]
+            self.flows = [
+                RunningFlow(flow, self.network, self.loop.at)
+                for flow in counted(scenario.flows, "flows", len(scenario.flows), progress)
+            ]
             self.collectives = [
                 RunningCollective(item, self.network, self.loop) for item in scenario.collectives
             ]
@@ -117,7 +125,7 @@ class Simulation:
             if self.scenario.stop_with_traffic:
                 self.loop.stop()
 
-    def run(self, progress: Progress | None = None) -> RunResult:
+    def run(self) -> RunResult:
         """Run to the end. Raises StandstillError where time does not pass.
 
         Captures are whole, up to the same moment, however the run ends.
@@ -125,7 +133,7 @@ class Simulation:
         cpu = time.process_time()
         wall = time.perf_counter()
         try:
-            self._run_to_end(progress)
+            self._run_to_end()
         except BaseException:
             if self.capture is not None:
                 with suppress(OSError):
@@ -144,7 +152,7 @@ class Simulation:
             look_at_rates(effect, rates, result.interval_ns, changes_ns)
         return result
 
-    def _run_to_end(self, progress: Progress | None) -> None:
+    def _run_to_end(self) -> None:
         totals = [each.total_bytes() for each in self.traffic]
         total = sum(each for each in totals if each is not None) if None not in totals else None
         moved = (0, 0)
@@ -153,8 +161,8 @@ class Simulation:
             ended = self.loop.run(self.scenario.duration_ns, _EVENTS_PER_LOOK)
             self._collect_events()
             delivered = sum(each.delivered_bytes() for each in self.traffic)
-            if progress is not None:
-                progress(delivered, total, self.loop.now_ns)
+            if self._progress is not None:
+                self._progress.running(delivered, total, self.loop.now_ns)
             if ended:
                 break
             now_moved = delivered, sum(each.posted_messages() for each in self.traffic)

@@ -7,7 +7,7 @@ wrong becomes `file:line: field: value and what would be right`.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -44,6 +44,23 @@ def read_text(path: Path) -> str:
         raise DocumentError([f"{path}: cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise DocumentError([f"{path}: is not UTF-8 text: byte {error.start}"]) from None
+
+
+def find_file(name_or_path: str, ready: Mapping[str, Path], kind: str) -> Path:
+    """The file meant: a path, or the name of a ready file of its kind, a "scenario", say.
+
+    Raises DocumentError where there is neither.
+    """
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if name_or_path in ready:
+        return ready[name_or_path]
+    wrong = "is a directory" if path.is_dir() else f"no such file or ready {kind}"
+    near = nearest(name_or_path, list(ready))
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    hint += "`mrc-topology list` names all"
+    raise DocumentError([f"{name_or_path or repr('')}: {wrong}; {hint}"])
 
 
 def parse_yaml(text: str, source: str, *, what: str) -> CommentedMap:
@@ -222,6 +239,20 @@ def did_you_mean(word: str, words: Sequence[str]) -> str | None:
     # A part of the right word says enough as well, where it is a part of no other
     near = near or [each for each in words if len(word) > 2 and word in each]
     return near[0] if len(near) == 1 else None
+
+
+def nearest(word: str, words: Sequence[str], most: int = 3) -> list[str]:
+    """Those of `words` that a word may stand for, the likeliest first."""
+    parts = [each for each in words if len(word) > 2 and word in each]
+    if parts:
+        return sorted(parts, key=len)[:most]
+    near = difflib.get_close_matches(word, words, n=most)
+    # Others that are much less like it than the first are noise
+    return [each for each in near if _likeness(word, each) > _likeness(word, near[0]) - 0.1]
+
+
+def _likeness(word: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, word).ratio()
 
 
 def _unknown_word(value: object, expected: str) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from topologies import scenario as model
 from topologies.addressing import Path
 from topologies.model import Fabric
+
+_SwitchFault = model.SwitchDead | model.SwitchReboot
+#: A fault and its number in order of time
+_InTime = tuple[int, _SwitchFault]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +101,32 @@ def collisions(
     The end of the first would revive it in the middle of the second. Two of one kind collide also
     where one ends as the other begins, whichever is done first; with `touching` any two do.
     """
-    by_switch: dict[str, list[model.SwitchDead | model.SwitchReboot]] = {}
-    for fault in faults:
-        if isinstance(fault, model.SwitchDead | model.SwitchReboot):
-            for name in fault.switches:
-                by_switch.setdefault(name, []).append(fault)
-    for name, some in by_switch.items():
-        some.sort(key=lambda each: each.at_ns)
-        holder = some[0]
-        for each in some[1:]:
-            meets = touching or type(holder) is type(each)
-            if holder.end_ns is None or each.at_ns < holder.end_ns + meets:
-                yield holder, each, name
-            if holder.end_ns is not None and (each.end_ns is None or each.end_ns > holder.end_ns):
-                holder = each
+    holding = [each for each in faults if isinstance(each, _SwitchFault)]
+    # A fault that happens thousands of times has the same switches each time: what holds the same
+    # switches is looked at once, not once for each of them
+    alike: dict[tuple[str, ...], list[_InTime]] = {each.switches: [] for each in holding}
+    for number, each in enumerate(sorted(holding, key=lambda each: each.at_ns)):
+        alike[each.switches].append((number, each))
+    held: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for switches in alike:
+        for name in switches:
+            held[name] = (*held.get(name, ()), switches)
+    found: dict[tuple[tuple[str, ...], ...], list[tuple[model.Fault, model.Fault]]] = {}
+    for name, holders in held.items():
+        if holders not in found:
+            in_order = heapq.merge(*(alike[switches] for switches in holders))
+            found[holders] = list(_meetings((each for _, each in in_order), touching))
+        yield from ((first, second, name) for first, second in found[holders])
+
+
+def _meetings(
+    in_order: Iterator[_SwitchFault], touching: bool
+) -> Iterator[tuple[model.Fault, model.Fault]]:
+    """(earlier, later) of the faults of one switch, in the order of their beginnings."""
+    holder = next(in_order)
+    for each in in_order:
+        meets = touching or type(holder) is type(each)
+        if holder.end_ns is None or each.at_ns < holder.end_ns + meets:
+            yield holder, each
+        if holder.end_ns is not None and (each.end_ns is None or each.end_ns > holder.end_ns):
+            holder = each

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ruamel.yaml.comments import CommentedMap
 
-from topologies.documents import DocumentError, at, parse_yaml, read_text, validate
+from topologies.documents import DocumentError, at, find_file, parse_yaml, read_text, validate
 from topologies.model import Fabric, GrpcSettings, LinkOverride, LoadBalancing, TopologyError
 from topologies.schema import TopologyFile
 
@@ -113,13 +113,5 @@ def find_topology(name_or_path: str) -> Path:
 
     Raises TopologyFileError where there is neither.
     """
-    path = Path(name_or_path)
-    if path.is_file():
-        return path
-    ready = ready_topologies()
-    if name_or_path not in ready:
-        problem = "is a directory" if name_or_path and path.is_dir() else "no such file"
-        raise TopologyFileError(
-            [f"{name_or_path or repr('')}: {problem}; ready topologies are {', '.join(ready)}"]
-        )
-    return ready[name_or_path]
+    with _as_topology_error():
+        return find_file(name_or_path, ready_topologies(), "topology")

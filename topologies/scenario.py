@@ -180,6 +180,7 @@ class FlowExpectation:
     status: str = "success"
     goodput_min_bps: int | None = None
     goodput_share_min: float | None = None
+    goodput_share_max: float | None = None
     total_share_min: float | None = None
     completion_max_ns: int | None = None
     jain_min: float | None = None
@@ -218,6 +219,7 @@ class Expectations:
     flows: tuple[FlowExpectation, ...] = ()
     collectives: tuple[CollectiveExpectation, ...] = ()
     faults: tuple[FaultExpectation, ...] = ()
+    faults_begin: bool = True
     plane_share_within: float | None = None
     lost_max: int | None = None
     timeouts_max: int | None = None

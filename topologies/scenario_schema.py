@@ -9,7 +9,7 @@ Traffic and faults are lists of items with one field each, which says what the i
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -344,6 +344,9 @@ class FlowExpectation(Section):
     goodput_share_min: Share | None = Field(
         default=None, description="The same, as a share of the sender's line rate for payload"
     )
+    goodput_share_max: Share | None = Field(
+        default=None, description="... and no more than this, of what must be seen to suffer"
+    )
     total_share_min: Share | None = Field(
         default=None,
         description="Of all together, as a share of the receiver's line rate for payload",
@@ -401,6 +404,11 @@ class ExpectSection(Section):
         default_factory=list, description="Of collectives"
     )
     faults: list[FaultExpectation] = Field(default_factory=list, description="Of faults")
+    faults_begin: bool = Field(
+        default=True,
+        description="Every fault begins before the run is over; false: where it is traffic that "
+        "ends it, and faults are for as long as it lasts",
+    )
     plane_share_within: Share | None = Field(
         default=None,
         description="Every plane's share of data is the even share, times 1 ± this",
@@ -413,6 +421,14 @@ class ExpectSection(Section):
 
 
 # --- endpoint ----------------------------------------------------------------------------------
+
+#: Fields that only RoCE has
+ROCE_FIELDS: Final = ("window", "rnr_retries", "rnr_timer", "cnp_interval")
+#: ... and those that it does not have
+MRC_FIELDS: Final = (
+    *("exponential_retries", "mpr", "max_wimm", "sack_delay", "trim_nack"),
+    *("dynamic_mpr", "evs"),
+)
 
 
 class EndpointSection(Section):
@@ -469,18 +485,21 @@ class EndpointSection(Section):
         default=None, description="RoCE: least time between CNPs of a queue pair; default 50us"
     )
 
+    @property
+    def is_roce(self) -> bool:
+        """Whether the transport is the baseline's."""
+        return self.transport == "roce"
+
+    @property
+    def effective_forwarding(self) -> str:
+        """How the fabric finds a packet's way: what the file says, or what fits the transport."""
+        return self.forwarding or ("ecmp" if self.is_roce else "srv6")
+
     @model_validator(mode="after")
     def _fits_transport(self) -> Self:
-        if self.transport == "roce":
-            alien: tuple[str, ...] = (
-                *("exponential_retries", "mpr", "max_wimm", "sack_delay", "trim_nack"),
-                *("dynamic_mpr", "evs"),
-            )
-            if self.forwarding == "srv6":
-                raise ValueError("forwarding: srv6 does not fit: RoCE has ecmp and spray")
-        else:
-            alien = ("window", "rnr_retries", "rnr_timer", "cnp_interval")
-        for name in alien:
+        if self.is_roce and self.forwarding == "srv6":
+            raise ValueError("forwarding: srv6 does not fit: RoCE has ecmp and spray")
+        for name in MRC_FIELDS if self.is_roce else ROCE_FIELDS:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name}: transport {self.transport} has no such thing")
         return self

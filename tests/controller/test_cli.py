@@ -122,7 +122,7 @@ def test_plan_into_files(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["plan", "nope"], "nope: no such file; ready topologies are eight-plane, four-plane"),
+        (["plan", "nope"], "nope: no such file or ready topology; `mrc-topology list` names"),
         (["plan", "--switch", "p0-t0-2"], "p0-t0-2 is not in two-plane, which has planes 0..1"),
         (["plan", "--switch", "t0"], "'t0' is not the name of a switch; write for example p0-t0-1"),
         (["plan", "--host", "h4"], "h4 is not in two-plane, which has hosts h0..h3"),

@@ -12,7 +12,15 @@ import pytest
 from reports.charts import MAX_CURVES, MAX_EV_ROWS, Bins, ev_rows, round_up
 from reports.fabric_map import load_of
 from reports.page import page
-from reports.record import LinkRecord, RunRecord, SuspicionRecord, TableRecord, from_json
+from reports.record import (
+    LinkRecord,
+    PausedPortRecord,
+    PauseRecord,
+    RunRecord,
+    SuspicionRecord,
+    TableRecord,
+    from_json,
+)
 from tests.reports.samples import HOSTILE, fault, flow, record, span
 
 _VOID = {"meta"}
@@ -204,3 +212,28 @@ def test_load_is_that_of_the_busier_direction() -> None:
 )
 def test_round_numbers(value: float, expected: float) -> None:
     assert round_up(value) == expected
+
+
+def test_flow_control_has_a_section_where_there_is_some() -> None:
+    assert "Flow control" not in read(record()).texts
+    ports = [PausedPortRecord(f"h{number}", 0, 12_500 - number) for number in range(20)]
+    pauses = PauseRecord(
+        pauses=7,
+        frames_sent=15,
+        frames_received=14,
+        hosts_paused_ns=2500,
+        switches_paused_ns=3_000_000,
+        peak_buffer_bytes=110 * 1024,
+        ports=ports,
+    )
+    made = replace(record(), pauses=pauses)
+    reader = read(made)
+    assert "Flow control" in reader.texts
+    (said,) = (text for text in reader.texts if "15 pause frames sent, 14 received" in text)
+    assert "7 pauses" in said and "2.5 µs" in said and "3 ms" in said and "110 KiB" in said
+    row = reader.texts.index("h0, port 0")
+    assert reader.texts[row : row + 3] == ["h0, port 0", "12.5 µs", "50.0 %"]
+    assert "4 more ports were paused for less." in reader.texts
+    assert from_json(json.loads(reader.record)) == made
+    none = replace(record(), pauses=replace(pauses, ports=[]))
+    assert "paused port" not in read(none).texts

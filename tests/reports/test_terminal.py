@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from reports.result import PauseTotals, RunResult
+from reports.result import PausedPort, PauseTotals, RunResult
 from reports.terminal import print_result
 from sim.simulation import Simulation
 from tests.sim.conftest import run_scenario, simulate
@@ -64,14 +64,25 @@ def test_flow_control_has_a_line_where_there_is_some(ran: tuple[Fabric, RunResul
     pauses = PauseTotals(
         pauses=7,
         frames=15,
+        frames_received=14,
         hosts_paused_ns=2500,
         switches_paused_ns=3_000_000,
         peak_buffer_bytes=110 * 1024,
+        ports=[
+            PausedPort("p0-t1-0", 1, result.now_ns // 2),
+            *(PausedPort("h0", plane, result.now_ns // 8) for plane in range(4)),
+        ],
     )
-    (line,) = (
-        line for line in printed((fabric, replace(result, pauses=pauses)), 200) if "pauses:" in line
-    )
+    lines = printed((fabric, replace(result, pauses=pauses)), 200)
+    (line,) = (line for line in lines if "pauses:" in line)
     assert line.split("pauses: ")[1] == (
-        "7 asked for, 15 pause frames; NIC ports paused 2.5 µs, switch ports 3 ms together; "
-        "at most 110KiB held for one port"
+        "7 asked for, 15 pause frames sent, 14 received; NIC ports paused 2.5 µs, "
+        "switch ports 3 ms together; at most 110KiB held for one port"
     )
+    (line,) = (line for line in lines if "paused longest" in line)
+    assert line.split(":  ")[1].split("  ") == [
+        "p0-t1-0 port 1 50.0",
+        "h0 port 0 12.5",
+        "h0 port 1 12.5",
+        "h0 port 2 12.5",
+    ]

@@ -6,6 +6,7 @@ import pytest
 
 from reports.result import jain_index
 from tests.sim.conftest import SMALL, RunScenario
+from topologies.units import delay_text
 
 TWO = SMALL + "  - transfer: {name: back, from: h3, to: h1, size: 64KiB}\n"
 CUT = "faults:\n  - link_down: {name: cut, link: [p0-t0-0, p0-t1-1], at: 5us}\n"
@@ -19,6 +20,8 @@ CUT = "faults:\n  - link_down: {name: cut, link: [p0-t0-0, p0-t1-1], at: 5us}\n"
         ("flows: [{flow: there, goodput_min: 1Tbps}]", "there: goodput "),
         ("flows: [{flow: there, goodput_share_min: 0.5}]", None),
         ("flows: [{flow: there, goodput_share_min: 0.999}]", "there: goodput is "),
+        ("flows: [{flow: there, goodput_share_max: 0.999}]", None),
+        ("flows: [{flow: there, goodput_share_max: 0.5}]", "there: goodput is "),
         ("flows: [{flow: there, completion_max: 1ms}]", None),
         ("flows: [{flow: back, completion_max: 1us}]", "back: complete in "),
         ("flows: [{jain_min: 0.999}]", "*: Jain's index "),
@@ -88,10 +91,21 @@ def test_nothing_is_sent_into_a_denial_so_nothing_of_it_is_taken_for_met(
     assert failure.startswith("no: nobody knows how long data was sent into it: a denial")
 
 
-def test_a_fault_that_never_began_is_named(run_scenario: RunScenario) -> None:
-    late = CUT.replace("5us", "1s") + "expect:\n  faults: [{lost_max: 5}]\n"
-    (failure,) = run_scenario(late).failures
-    assert failure.startswith("cut: never began")
+@pytest.mark.parametrize(
+    ("expect", "named"),
+    [
+        ("", True),
+        ("expect:\n  faults: [{lost_max: 5}]\n", True),
+        ("expect:\n  faults_begin: false\n", False),
+        ("expect:\n  faults_begin: false\n  faults: [{fault: cut, lost_max: 5}]\n", True),
+    ],
+)
+def test_a_fault_that_never_began_is_named_once(
+    run_scenario: RunScenario, expect: str, named: bool
+) -> None:
+    result = run_scenario(CUT.replace("5us", "1s") + expect)
+    told = f"cut: never began, the run was over at {delay_text(result.now_ns)}"
+    assert result.failures == ([told] if named else [])
 
 
 def test_one_bad_plane_is_named(run_scenario: RunScenario) -> None:

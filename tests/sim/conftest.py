@@ -12,25 +12,37 @@ from reports.verdict import failures
 from sim.simulation import Simulation
 from topologies.scenario_loader import parse_scenario
 
-#: Two planes, two racks of two hosts, two T1s a plane
-SMALL = """\
+
+def topology(
+    *, planes: int = 2, t0_per_plane: int = 2, t1_per_plane: int = 2, hosts_per_t0: int = 2
+) -> str:
+    """A topology section: links of 100 Gb/s, queues of 100 full packets, ECN from 25 to 75."""
+    return f"""\
 topology:
-  planes: 2
-  t0_per_plane: 2
-  t1_per_plane: 2
-  hosts_per_t0: 2
+  planes: {planes}
+  t0_per_plane: {t0_per_plane}
+  t1_per_plane: {t1_per_plane}
+  hosts_per_t0: {hosts_per_t0}
   links:
-    host: {rate: 100Gbps, delay: 500ns}
-    fabric: {rate: 100Gbps, delay: 500ns}
+    host: {{rate: 100Gbps, delay: 500ns}}
+    fabric: {{rate: 100Gbps, delay: 500ns}}
   queues:
-    host: {data_limit: 424200B, control_limit: 256KiB}
+    host: {{data_limit: 424200B, control_limit: 256KiB}}
     fabric:
       data_limit: 424200B
       control_limit: 256KiB
-      ecn: {min: 106050B, max: 318150B, probability: 1.0}
+      ecn: {{min: 106050B, max: 318150B, probability: 1.0}}
+"""
+
+
+#: Two planes, two racks of two hosts, two T1s a plane
+SMALL = (
+    topology()
+    + """\
 traffic:
   - transfer: {name: there, from: h0, to: h2, size: 1MiB}
 """
+)
 
 Simulate = Callable[..., Simulation]
 RunScenario = Callable[..., RunResult]

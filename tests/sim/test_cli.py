@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,6 +26,12 @@ def _scenario(tmp_path: Path) -> Path:
     path = tmp_path / "small.yaml"
     path.write_text(SMALL)
     return path
+
+
+@pytest.fixture(autouse=True)
+def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, nothing but what a test asks for is on stderr."""
+    monkeypatch.setattr("reports.progress.LINE_EVERY_S", math.inf)
 
 
 def call(
@@ -83,7 +90,8 @@ def test_an_expectation_that_does_not_hold_is_exit_code_1(
     [
         (
             ["run", "quikstart"],
-            "quikstart: no such file or ready scenario; did you mean quickstart?",
+            "quikstart: no such file or ready scenario; did you mean quickstart? "
+            "`mrc-topology list` names all",
         ),
         (
             ["run", "quickstart", "--set", "sed=1"],
@@ -290,7 +298,7 @@ def test_an_interrupted_run_leaves_whole_captures_and_no_json(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def interrupt(self: Simulation, _: object) -> None:
+    def interrupt(self: Simulation) -> None:
         self.loop.run(None, 200)
         raise KeyboardInterrupt
 

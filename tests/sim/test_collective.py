@@ -10,26 +10,11 @@ from rich.console import Console
 
 from reports.result import CollectiveResult
 from reports.terminal import print_result
-from tests.sim.conftest import RunScenario, Simulate
+from tests.sim.conftest import RunScenario, Simulate, topology
 from topologies.scenario_loader import ScenarioFileError, parse_scenario
 
 #: Three racks of three hosts
-NINE = """\
-topology:
-  planes: 2
-  t0_per_plane: 3
-  t1_per_plane: 2
-  hosts_per_t0: 3
-  links:
-    host: {rate: 100Gbps, delay: 500ns}
-    fabric: {rate: 100Gbps, delay: 500ns}
-  queues:
-    host: {data_limit: 424200B, control_limit: 256KiB}
-    fabric:
-      data_limit: 424200B
-      control_limit: 256KiB
-      ecn: {min: 106050B, max: 318150B, probability: 1.0}
-"""
+NINE = topology(t0_per_plane=3, hosts_per_t0=3)
 KINDS = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "send-recv", "broadcast"]
 
 

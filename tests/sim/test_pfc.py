@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,20 @@ from scapy.contrib.mac_control import MACControlClassBasedFlowControl
 from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
+from reports.record import from_json
+from reports.verdict import failures
 from sim.loop import EventLoop
 from sim.pfc import DATA_PRIORITY, PauseReceiver, PauseSender
 from sim.pfc_frame import decode_pause, encode_pause, pause_ns
+from sim.record import make_record
+from sim.simulation import Simulation
 from tests.sim.conftest import RunScenario, Simulate
-from topologies.scenario_loader import ScenarioFileError
+from topologies.scenario_loader import (
+    ScenarioFileError,
+    find_scenario,
+    load_scenario,
+    parse_scenario,
+)
 
 #: Three racks of three hosts on one plane; nothing but flow control holds senders back
 INCAST = """\
@@ -142,6 +152,17 @@ def test_an_incast_loses_nothing_and_a_victim_pays(run_scenario: RunScenario) ->
     assert totals is not None and totals.pauses > 10
     assert totals.frames >= 2 * totals.pauses
     assert totals.hosts_paused_ns > 0 and totals.switches_paused_ns > 0
+    assert 0 < totals.frames_received <= totals.frames
+    of_hosts = [each for each in totals.ports if each.node.startswith("h")]
+    assert sum(each.paused_ns for each in of_hosts) == totals.hosts_paused_ns
+    assert sum(each.paused_ns for each in totals.ports) == (
+        totals.hosts_paused_ns + totals.switches_paused_ns
+    )
+    assert [each.paused_ns for each in totals.ports] == sorted(
+        (each.paused_ns for each in totals.ports), reverse=True
+    )
+    # The victim's own NIC is held up
+    assert "h8" in {each.node for each in of_hosts}
     # Headroom was needed, and was enough
     assert totals.peak_buffer_bytes > 60 * 1024
     # Alone, the victim shares nothing but an uplink or two with anybody
@@ -149,6 +170,30 @@ def test_an_incast_loses_nothing_and_a_victim_pays(run_scenario: RunScenario) ->
         base=INCAST, changes=["traffic[0].incast.fan_in=1", "traffic[0].incast.size=4KiB"]
     )
     assert paused.flow("victim").goodput_bps < 0.6 * alone.flow("victim").goodput_bps
+
+
+def test_pauses_stand_in_the_record() -> None:
+    simulation = Simulation(parse_scenario(INCAST, "incast"), along_time=True)
+    result = simulation.run()
+    record = make_record(simulation, result)
+    assert record.pauses is not None and result.pauses is not None
+    assert record.pauses.frames_sent == result.pauses.frames
+    assert record.pauses.frames_received == result.pauses.frames_received
+    assert record.pauses.ports[0].paused_ns == result.pauses.ports[0].paused_ns
+    assert from_json(json.loads(json.dumps(record.to_json()))) == record
+
+
+def test_the_ready_scenario_shows_who_pays() -> None:
+    """It expects itself that the victim suffers; without pauses and the incast it does not."""
+    path = find_scenario("eight-plane-incast-pfc")
+    scenario = load_scenario(path)
+    result = Simulation(scenario).run()
+    assert failures(scenario, result) == []
+    alone = load_scenario(path, changes=["traffic[0].incast.size=4KiB"])
+    result = Simulation(alone).run()
+    assert result.pauses is not None and result.pauses.pauses == 0
+    told = failures(alone, result)
+    assert any(line.startswith("victim: goodput is 97") for line in told)
 
 
 def test_without_it_the_same_buffers_lose(run_scenario: RunScenario) -> None:

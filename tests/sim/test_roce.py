@@ -8,29 +8,18 @@ from host.congestion.dcqcn import DcqcnConfig
 from host.endpoint_settings import SettingsError
 from reports.result import FlowResult, RunResult
 from sim.simulation import Simulation
-from tests.sim.conftest import RunScenario, Simulate
+from tests.sim.conftest import RunScenario, Simulate, topology
 from topologies.scenario_loader import ScenarioFileError, parse_scenario
 
 #: One plane; the racks are joined by `t1_per_plane` ways
-ONE_PLANE = """\
-topology:
-  planes: 1
-  t0_per_plane: 2
-  t1_per_plane: 1
-  hosts_per_t0: 2
-  links:
-    host: {rate: 100Gbps, delay: 500ns}
-    fabric: {rate: 100Gbps, delay: 500ns}
-  queues:
-    host: {data_limit: 424200B, control_limit: 256KiB}
-    fabric:
-      data_limit: 424200B
-      control_limit: 256KiB
-      ecn: {min: 106050B, max: 318150B, probability: 1.0}
+ONE_PLANE = (
+    topology(planes=1, t1_per_plane=1)
+    + """\
 endpoint: {transport: roce}
 traffic:
   - transfer: {name: a, from: h0, to: h2, size: 4MiB}
 """
+)
 MRC = "endpoint={transport: mrc}"
 SECOND = "  - transfer: {name: b, from: h1, to: h3, size: 4MiB}\n"
 

@@ -309,8 +309,12 @@ def test_a_topology_is_found_by_name_or_path(
     mine = tmp_path / "two-plane"
     mine.write_text(MINIMAL)
     assert find_topology("two-plane") == Path("two-plane")
-    with pytest.raises(TopologyFileError, match="three-plane: no such file; ready topologies are"):
-        find_topology("three-plane")
+    with pytest.raises(TopologyFileError) as caught:
+        find_topology("tow-plane")
+    assert caught.value.problems == (
+        "tow-plane: no such file or ready topology; did you mean two-plane? "
+        "`mrc-topology list` names all",
+    )
 
 
 def test_json_schema_knows_every_section() -> None:

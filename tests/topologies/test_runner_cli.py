@@ -33,7 +33,7 @@ def call(
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["run", "three-plane"], 2, "three-plane: no such file; ready topologies are "),
+        (["run", "three-plane"], 2, "three-plane: no such file or ready topology; did you mean "),
         (["run", "--target", "p4pi"], 2, "unknown target 'p4pi'; choose one of"),
         (["run", "--packets", "0"], 2, "0 is not in the range"),
         (["run", "paper-scale"], 1, "can be planned, not installed"),
@@ -42,8 +42,9 @@ def call(
         (["run", "--set", "seed=x"], 2, "--set seed: "),
         (["run", "--json", "/no/such/folder/x"], 1, "there is no folder /no/such/folder"),
         (["run", "--target", "sim", "--json", "/"], 2, "'--json': File '/' is a directory"),
-        (["run", "-s", "eight-plane-bad-cables"], 2, "not in real time on softswitch"),
-        (["check", "three-plane"], 2, "three-plane: no such file; ready topologies are "),
+        (["run", "-s", "eight-plane-bad-cables", "--anyway"], 2, "nothing here delivers a frame"),
+        (["run", "-s", "eight-plane-reboot"], 2, "64 switches that are processes carry about"),
+        (["check", "three-plane"], 2, "three-plane: no such file or ready topology; did you mean "),
         (["check", "--target", "sim"], 2, "unknown target 'sim'; choose one of"),
         (["check", "paper-scale"], 1, "can be planned, not installed"),
         (["fly"], 2, "No such command 'fly'"),

@@ -114,7 +114,7 @@ def test_garbage_is_refused_and_the_next_is_served(
 
 
 def test_a_run_that_does_not_listen_or_ends_is_told(sockets: Path) -> None:
-    with pytest.raises(RunnerError, match="r1 takes no requests: only a fabric from"):
+    with pytest.raises(RunnerError, match="r1 takes no requests: a fabric of"):
         ask(run_of(sockets), {"command": "link"})
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(sockets / "runner.control"))

@@ -31,9 +31,6 @@ faults:
   - deny: {{name: denied, from: h1, to: h0, plane: 0, uplinks: [1], at: 300ms, for: 300ms}}
   - switch_reboot: {{name: reboot, switch: p0-t1-1, at: 2s, for: 200ms}}
   - link_down: {{name: too-late, link: [p0-t0-0, p0-t1-1], at: 100s}}
-expect:
-  faults:
-    - {{fault: too-late, lost_max: 0}}
 """
 #: Longer than anybody waits
 LONG = f"""\

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from topologies.runner.live import LiveFabric
 from topologies.runner.scenario.fault_driver import Hands
 from topologies.runner.scenario.plan import Act, CutLink, Impair
 
@@ -43,9 +46,8 @@ class Slow:
         self.state = request
 
 
-def hands_of(slow: Slow) -> Hands:
-    deployment = SimpleNamespace(boxes={LINK: slow})
-    return Hands(deployment, slow, None)  # type: ignore[arg-type]
+def hands_of(live: Any) -> Hands:
+    return Hands(live, None)  # type: ignore[arg-type]
 
 
 async def together(*works: Any) -> None:
@@ -55,11 +57,18 @@ async def together(*works: Any) -> None:
 
 def test_two_impairments_that_begin_at_once_both_hold() -> None:
     slow = Slow()
-    hands = hands_of(slow)
     loss = Impair(LINK, "both", loss=0.5)
     damage = Impair(LINK, "both", corruption=0.25)
-    asyncio.run(together(hands.begin(loss), hands.begin(damage)))
-    assert slow.state == ("both", 0.5, 0.25)
+    with tempfile.TemporaryDirectory(prefix="mrc-test-") as folder:
+        deployment: Any = SimpleNamespace(
+            boxes={LINK: slow}, fabric=None, folder=SimpleNamespace(sockets=Path(folder))
+        )
+        with LiveFabric(deployment) as live:
+            hands = hands_of(live)
+            asyncio.run(together(hands.begin(loss), hands.begin(damage)))
+            assert slow.state == ("both", 0.5, 0.25)
+            asyncio.run(together(hands.end(loss)))
+    assert slow.state == ("both", 0.0, 0.25)
 
 
 @pytest.mark.parametrize("repeat", range(2))

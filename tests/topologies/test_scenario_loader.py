@@ -197,6 +197,15 @@ def test_faults_are_resolved_to_names_and_times() -> None:
     assert isinstance(deny, Deny) and [path.uplink for path in deny.paths] == [1, 2]
 
 
+def test_what_a_fault_concerns_is_looked_up_once_however_often_it_happens() -> None:
+    text = MINIMAL.replace("two-plane", "eight-plane")
+    text += "faults:\n  - switch_dead: {switch: '*', for: 1us, every: 2us, times: 10000}\n"
+    faults = load(text).faults
+    assert [faults[0].name, faults[-1].name] == ["switch_dead-1", "switch_dead-10000"]
+    assert [faults[0].at_ns, faults[-1].at_ns] == [0, 19_998_000]
+    assert len({id(fault.switches) for fault in faults if isinstance(fault, SwitchDead)}) == 1
+
+
 def test_expectations_name_flows_and_faults() -> None:
     expect = load(EVERYTHING).expect
     assert len(expect.flows[0].flows) == 5
@@ -225,6 +234,7 @@ def test_expectations_name_flows_and_faults() -> None:
         ("faults: [{link_down: {link: [p0-t0-0]}}]", "x.yaml:4: faults[0].link_down.link: has 1 item; it must have at least 2"),
         ("faults:", "x.yaml:4: faults: is empty; leave it out or write its items under it"),
         ("duration: 1s\nfaults: [{switch_dead: {switch: p0-t1-0, at: 5s}}]", "x.yaml:5: faults[0].switch_dead.at: 5s is after the end: duration is 1s"),
+        ("duration: 1s\nfaults: [{switch_dead: {switch: p0-t1-0, for: 1ms, every: 500ms, times: 3}}]", "x.yaml:5: faults[0].switch_dead.times: the last of 3 begins at 1s, which is after the end: duration is 1s"),
         ("faults: [{port_down: {host: h0, plane: 2}}]", "x.yaml:4: faults[0].port_down.plane: 2 does not fit: two-plane has planes 0..1"),
         ("faults: [{switch_dead: {switch: p0-t1-7}}]", "x.yaml:4: faults[0].switch_dead.switch: 'p0-t1-7' matches no switch; did you mean p0-t1-1?"),
         ("faults: [{switch_reboot: {switch: p0-t1-0}}]", "x.yaml:4: faults[0].switch_reboot: for: is missing: how long does the reboot take?"),
@@ -288,6 +298,30 @@ def test_problems_of_traffic(item: str, message: str | None) -> None:
         assert problem == f"x.yaml:3: traffic[0].{kind}.{message}"
 
 
+@pytest.mark.parametrize(
+    ("section", "first", "second", "message"),
+    [
+        ("traffic", "transfer: {name: a, from: h0, to: h2, size: 1B}", "transfer: {name: a, from: h1, to: h3, size: 1B}", "transfer.name: 'a'"),
+        ("traffic", "collective: {name: a, op: broadcast, size: 4B}", "incast: {name: a, to: h0, fan_in: 1, size: 1B}", "incast.name: 'a'"),
+        ("traffic", "transfer: {name: a-h0-h2, from: h0, to: h2, size: 1B}", "incast: {name: a, to: h2, from: [h0], size: 1B}", "incast.name: 'a-h0-h2'"),
+        ("faults", "link_down: {name: f, host: h0}", "loss: {name: f, host: h0, probability: 0.5}", "loss.name: 'f'"),
+        ("faults", "link_down: {name: f, host: h0, for: 1us, every: 2us, times: 3}", "link_down: {name: f-2, host: h1}", "link_down.name: 'f-2'"),
+    ],
+)  # fmt: skip
+def test_no_two_have_one_name(section: str, first: str, second: str, message: str) -> None:
+    text = "topology: two-plane\n" if section == "traffic" else MINIMAL
+    at = text.count("\n") + 3
+    text += f"{section}:\n  - {first}\n  - {second}\n"
+    assert problems(text) == [f"x.yaml:{at}: {section}[1].{message} is a name already taken"]
+
+
+def test_names_that_are_made_go_around_those_that_are_given() -> None:
+    loss = "loss: {{{}host: h0, probability: 0.5}}"
+    items = [loss.format("name: loss2, "), loss.format(""), loss.format(""), loss.format("")]
+    text = MINIMAL + "faults:\n" + "".join(f"  - {item}\n" for item in items)
+    assert [fault.name for fault in load(text).faults] == ["loss2", "loss", "loss3", "loss4"]
+
+
 def test_all_problems_are_reported_at_once_in_order() -> None:
     text = MINIMAL.replace("1MiB", "1") + "seed: x\nfoo: 1\n"
     assert [problem.split(": ")[0] for problem in problems(text)] == [
@@ -300,7 +334,7 @@ def test_all_problems_are_reported_at_once_in_order() -> None:
 @pytest.mark.parametrize(
     ("topology", "message"),
     [
-        ("two-plan", "x.yaml:1: topology: two-plan: no such file or ready topology; did you mean two-plane?"),
+        ("two-plan", "x.yaml:1: topology: two-plan: no such file or ready topology; did you mean two-plane? `mrc-topology list` names all"),
         ("{base: two-plane, plains: 1}", "x.yaml:1: topology.plains: unknown field; did you mean planes?"),
         ("{base: two-plane, planes: 9}", "x.yaml:1: topology.planes: 9 is too large: it must be at most 8"),
         ("{base: 3}", "x.yaml:1: topology.base: 3 is not a name or path"),
@@ -403,9 +437,23 @@ def test_every_ready_scenario_loads_and_says_what_it_is() -> None:
         assert (scenario.fabric.name == "eight-plane") is name.startswith("eight-plane-")
 
 
-def test_a_name_like_a_ready_scenario_gets_a_hint() -> None:
-    with pytest.raises(ScenarioFileError, match="did you mean incast"):
-        find_scenario("incats")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("qickstart", "did you mean quickstart? "),
+        ("incats", "did you mean incast? "),
+        ("blackhole", "did you mean t1-blackhole or eight-plane-t1-blackhole? "),
+        # Of many the shortest, which have the least that was not said
+        ("link", "did you mean slow-link or link-flaps or eight-plane-link-cut? "),
+        ("xyz", ""),
+        ("t1", ""),
+    ],
+)
+def test_an_unknown_scenario_is_answered_with_those_like_it(name: str, hint: str) -> None:
+    with pytest.raises(ScenarioFileError) as raised:
+        find_scenario(name)
+    expected = f"{name}: no such file or ready scenario; {hint}`mrc-topology list` names all"
+    assert raised.value.problems == (expected,)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -78,6 +78,9 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--json", "json_file", type=_file, help="A copy of the run's report.json.")
 @click.option("--html", "html_file", type=_file, help="A copy of the run's report.html.")
 @click.option("--pcap", is_flag=True, help="Capture every link, into the run's folder.")
+@click.option(
+    "--anyway", is_flag=True, help="Run on links that are far faster than these switches."
+)
 @_packets_option
 def run(
     topology: str | None,
@@ -88,6 +91,7 @@ def run(
     json_file: Path | None,
     html_file: Path | None,
     pcap: bool,
+    anyway: bool,
     packets: int,
 ) -> None:
     """Bring a fabric up and run a scenario on it: real packets, real faults, every byte checked.
@@ -110,16 +114,17 @@ def run(
     if target_name == VIRTUAL:
         sys.exit(_run_virtual(scenario, wanted, pcap))
     try:
-        sys.exit(_run_real(scenario, target_name, wanted, packets, pcap))
+        sys.exit(_run_real(scenario, target_name, wanted, packets, pcap, anyway))
     except PrivilegeError as error:
         click.echo(f"{error}\nSo this is the same scenario in virtual time.", err=True)
         sys.exit(_run_virtual(scenario, wanted, pcap))
 
 
 def _run_real(
-    scenario: Scenario, target_name: str, wanted: Wanted, packets: int, pcap: bool
+    scenario: Scenario, target_name: str, wanted: Wanted, packets: int, pcap: bool, anyway: bool
 ) -> int:
     # Imported when wanted: with it come gRPC and the host's protocol core
+    from topologies.runner.scenario.feasibility import check_feasible
     from topologies.runner.scenario.plan import make_plan
 
     try:
@@ -127,6 +132,8 @@ def _run_real(
     except TopologyError as error:
         raise RunnerError(str(error)) from None
     target = find_target(target_name)
+    if not anyway:
+        check_feasible(scenario, target)
     plan = make_plan(scenario, target)
 
     def body(inside: Inside, folder: RunFolder, console: Console) -> int:

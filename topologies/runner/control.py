@@ -98,8 +98,8 @@ def ask(run: RunRecord, request: Mapping[str, Any]) -> list[str]:
             connection.connect(str(Path(run.state.sockets) / _SOCKET))
         except OSError:
             raise RunnerError(
-                f"{run_id} takes no requests: only a fabric from `mrc-topology up` does, "
-                "once it is up"
+                f"{run_id} takes no requests: a fabric of `mrc-topology up` or `run` does, "
+                "once it is up and before it ends"
             ) from None
         try:
             connection.sendall(json.dumps(dict(request)).encode() + b"\n")

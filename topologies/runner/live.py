@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
@@ -19,6 +20,7 @@ from topologies.runner.control_plane import ControlPlane
 from topologies.runner.deployment import Deployment
 from topologies.runner.errors import RunnerError, UsageError
 from topologies.runner.impairment import DIRECTIONS
+from topologies.runner.turns import Turns
 from topologies.units import parse_rate_bps, rate_text
 
 UNLIMITED: Final = "unlimited"
@@ -28,8 +30,9 @@ _WAYS: Final = {"up": "away from the hosts", "down": "towards the hosts", "both"
 class LiveFabric:
     """Carries out requests on a deployment that is up, and watches its processes meanwhile.
 
-    From when it is made its control socket takes requests, which wait for `serve`. `handle` may be
-    called by several threads: a scenario's faults, and requests from outside meanwhile.
+    From when it is made its control socket takes requests, which wait for `serve`. `handle` and
+    `set_box` may be called by several threads: a scenario's faults, and requests from outside
+    meanwhile. Acts on one switch, and on one link, are done one after the other.
     """
 
     def __init__(self, deployment: Deployment) -> None:
@@ -37,12 +40,14 @@ class LiveFabric:
         self._fabric = deployment.fabric
         #: By name; what the user took down stays down when a switch comes back
         self._links_down: set[str] = set()
-        #: By switch and port, where it is not the topology's
-        self._rates: dict[tuple[str, int], int | None] = {}
+        #: By switch, of ports whose rate is not the topology's; whose turn it is may touch its own
+        self._rates: dict[str, dict[int, int | None]] = defaultdict(dict)
         #: Links are down with their switch
         self._killed: set[str] = set()
-        #: What is wanted of interfaces and rates is put down and done as one. Not held while a
-        #: process starts, which takes seconds
+        #: With switches and links, for as long as an act takes: a process that starts takes seconds
+        self.turns = Turns()
+        #: What is wanted of interfaces is put down and done as one. Not held for longer: a link may
+        #: be cut while a switch at its end starts
         self._lock = threading.RLock()
         self._server = ControlServer(deployment.folder.sockets, self.handle)
 
@@ -125,7 +130,7 @@ class LiveFabric:
                 f"{link.name}: a {self._deployment.target.name} switch does not survive "
                 "an interface that goes down; kill one of the two switches, or take a host's link"
             )
-        with self._lock:
+        with self.turns.with_all(link.name), self._lock:
             if up:
                 self._links_down.discard(link.name)
             else:
@@ -147,12 +152,12 @@ class LiveFabric:
                 "cannot be set; a note of `mrc-topology up` says why"
             )
         ends = [end for end in _ends(link) if end.node in deployment.places]
-        with self._lock:
+        with self.turns.with_all(*(end.node for end in ends)):
             for end in ends:
                 self._check_alive(end.node)
             for end in ends:
                 deployment.target.set_rate(deployment.places[end.node], end.port, rate_bps)
-                self._rates[end.node, end.port] = rate_bps
+                self._rates[end.node][end.port] = rate_bps
         lines = [f"{end.node} sends on port {end.port} at {rate_text(rate_bps)}" for end in ends]
         hosts = [end.node for end in _ends(link) if end.node not in deployment.places]
         return lines + [f"{host} is not limited: rates are those of switches" for host in hosts]
@@ -170,16 +175,32 @@ class LiveFabric:
                 f"{link.name} has no impairment box, and only a fabric's start can put one there: "
                 f"mrc-topology up --impair {link.lower.node}:{link.upper.node}"
             )
-        if what == "loss":
-            box.set(way, loss=probability)
-        else:
-            box.set(way, corruption=probability)
+        with self.turns.with_all(link.name):
+            if what == "loss":
+                box.set(way, loss=probability)
+            else:
+                box.set(way, corruption=probability)
         verb = "loses" if what == "loss" else "damages"
         return [f"{link.name} {verb} {100 * probability:g}% of all frames {_WAYS[way]}"]
+
+    def set_box(
+        self, link: str, impairments: Callable[[], Mapping[str, tuple[float, float]]]
+    ) -> None:
+        """Let the box in a link, by name, do this: (loss, corruption) of frames that go a way.
+
+        `impairments` is asked when it is this act's turn. Raises RunnerError.
+        """
+        with self.turns.with_all(link):
+            for way, (loss, corruption) in impairments().items():
+                self._deployment.boxes[link].set(way, loss=loss, corruption=corruption)
 
     # --- switches ---
 
     def _switch(self, switch: Switch, action: str) -> Sequence[str]:
+        with self.turns.with_all(switch.name):
+            return self._act_on_switch(switch, action)
+
+    def _act_on_switch(self, switch: Switch, action: str) -> Sequence[str]:
         match action:
             case "kill":
                 self._check_alive(switch.name)
@@ -221,10 +242,8 @@ class LiveFabric:
                 self._raise_ports(switch)
             place = deployment.start_switch(switch)
             report = ControlPlane(self._fabric, [place]).install()
-            with self._lock:
-                for (node, port), rate_bps in self._rates.items():
-                    if node == name:
-                        deployment.target.set_rate(place, port, rate_bps)
+            for port, rate_bps in self._rates[name].items():
+                deployment.target.set_rate(place, port, rate_bps)
         except RunnerError:
             self._kill(switch)
             raise

@@ -102,7 +102,7 @@ class _Run:
             RunningCollective(item, self._agents, scenario.seed) for item in scenario.collectives
         ]
         self._traffic: list[Traffic] = [*flows, *collectives]
-        hands = Hands(deployment, live, self._agents)
+        hands = Hands(live, self._agents)
         lock = asyncio.Lock()
         self._watches = [
             FaultWatch(FaultDriver(each, hands), deployment, self._sampler, self._tallies, lock)
@@ -114,6 +114,8 @@ class _Run:
         self._interval_ns = max(scenario.interval_ns, MIN_INTERVAL_NS)
         self._acts: list[asyncio.Task[None]] = []
         self._background: list[asyncio.Task[None]] = []
+        #: Requests from outside, once there is something to act on
+        self._serving: list[asyncio.Task[None]] = []
         self._watching: list[Connection] = []
         self._done_ns: int | None = None
 
@@ -195,7 +197,7 @@ class _Run:
             connection = await self._agents.connect(host.name)
             self._watching.append(connection)
             self._start(connection.watch(partial(self._ev_watch.take, host.name)))
-        self._start(self._serve_requests())
+        self._serving.append(asyncio.create_task(self._serve_requests()))
 
     async def _serve_requests(self) -> None:
         """`mrc-topology link` and `switch` work on a run as on any fabric that is up."""
@@ -207,7 +209,7 @@ class _Run:
                 await wanted.wait()
             finally:
                 loop.remove_reader(live.fileno())
-            await asyncio.to_thread(live.serve_one)
+            await self._see_through(asyncio.to_thread(live.serve_one))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._background.append(asyncio.create_task(work))
@@ -230,9 +232,12 @@ class _Run:
             await self._until_over(traffic, faults)
             now_ns = self._clock.now_ns()
         finally:
-            for task in (*faults, *traffic):
+            # Whoever asks for something now is too late: switches are about to be looked at, and
+            # none may be in the middle of a restart
+            tasks = [*faults, *traffic, *self._serving]
+            for task in tasks:
                 task.cancel()
-            await _ended([*faults, *traffic, *self._acts])
+            await _ended([*tasks, *self._acts])
         self._failures += [
             f"{each.name}: its agents did not say what became of it, nor compare its memory"
             for each in self._traffic
@@ -258,7 +263,7 @@ class _Run:
             else:
                 await asyncio.sleep(_LOOK_INTERVAL_S)
             self._look_at_processes()
-            for task in (*faults, *self._background):
+            for task in (*faults, *self._background, *self._serving):
                 if task.done() and not task.cancelled():
                     task.result()  # what went wrong in it is not found out at the end only
             self._show()
@@ -413,9 +418,10 @@ class _Run:
         return [TableDigest(name, before[name], digest) for name, digest in after.items()]
 
     async def _close(self) -> None:
-        for task in self._background:
+        background = [*self._background, *self._serving]
+        for task in background:
             task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await asyncio.gather(*background, return_exceptions=True)
         for each in self._traffic:
             await each.close()
         for connection in self._watching:

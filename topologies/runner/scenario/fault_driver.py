@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import prod
 from typing import Any, Final
 
-from topologies.runner.deployment import Deployment
 from topologies.runner.errors import RunnerError
 from topologies.runner.live import LiveFabric
 from topologies.runner.scenario.plan import (
@@ -37,16 +37,16 @@ _WAYS: Final[Mapping[str, tuple[str, ...]]] = {
 class Hands:
     """Carries out acts on a live fabric. Faults may overlap: a link is up when no fault holds it.
 
-    Errors of `begin` and `end` are RunnerErrors.
+    Acts on one switch or link take turns with each other, and with requests from outside
+    (`LiveFabric`). Errors of `begin` and `end` are RunnerErrors.
     """
 
-    def __init__(self, deployment: Deployment, live: LiveFabric, agents: Agents) -> None:
-        self._deployment = deployment
+    def __init__(self, live: LiveFabric, agents: Agents) -> None:
         self._live = live
         self._agents = agents
         self._cut: Counter[str] = Counter()
         self._impairs: dict[str, list[Impair]] = {}
-        #: By link: of two faults at one time, the last to be told has the say
+        #: By link: of two cuts at one time, the last to be told has the say
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def begin(self, act: Act) -> None:
@@ -104,21 +104,17 @@ class Hands:
         await asyncio.to_thread(self._live.handle, request)
 
     async def _set_box(self, link: str) -> None:
-        box, acts = self._deployment.boxes[link], self._impairs[link]
+        await asyncio.to_thread(self._live.set_box, link, partial(self._impairments, link))
 
-        def work() -> None:
-            now = {}
-            for way in ("up", "down"):
-                there = [act for act in acts if way in _WAYS[act.way]]
-                loss = _any(act.loss for act in there)
-                now[way] = loss, _any(act.corruption for act in there)
-            if now["up"] == now["down"]:
-                now = {"both": now["up"]}
-            for way, (loss, corruption) in now.items():
-                box.set(way, loss=loss, corruption=corruption)
-
-        async with self._locks[link]:
-            await asyncio.to_thread(work)
+    def _impairments(self, link: str) -> Mapping[str, tuple[float, float]]:
+        """(loss, corruption) by way, of all acts that hold now."""
+        acts = tuple(self._impairs[link])
+        now = {}
+        for way in ("up", "down"):
+            there = [act for act in acts if way in _WAYS[act.way]]
+            loss = _any(act.loss for act in there)
+            now[way] = loss, _any(act.corruption for act in there)
+        return now if now["up"] != now["down"] else {"both": now["up"]}
 
     async def _deny(self, act: DenyEvs, denied: bool) -> None:
         agent = await self._agents.connect(act.host)

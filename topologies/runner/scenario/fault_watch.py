@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from reports.evs import look_at_evs
 from reports.result import EvTransition, FaultEffect
-from topologies.addressing import AddressingError, Path, path_of_ev
+from topologies.addressing import AddressingError, Path
 from topologies.fault_scope import scope_of
 from topologies.model import Fabric
 from topologies.runner.deployment import Deployment
@@ -24,8 +25,6 @@ from topologies.runner.scenario.traffic import Agents
 
 #: So long after a fault is over, EVs may still be found out that met it: a local ACK timeout
 _GRACE_NS: Final = 300_000_000
-#: Of an EV that is no longer used (`host.paths.EvState`)
-_ASSUMED_BAD: Final = "ASSUMED_BAD"
 
 
 @dataclass(slots=True)
@@ -227,35 +226,13 @@ class FaultWatch:
     # --- EVs ---
 
     def finish_evs(self, transitions: list[EvTransition]) -> None:
-        """Count EVs that were out of use; `transitions` are all, in order.
-
-        On a busy machine some are out already when it begins. They count, and say nothing about
-        the time that it took.
-        """
-        effect = self.effect
-        if not effect.begun:
-            return
-        end_ns = None if effect.end_ns is None else effect.end_ns + _GRACE_NS
-        before: set[tuple[str, int, int]] = set()
-        out: dict[tuple[str, int, int], int] = {}
-        for each in transitions:
-            if not self._crosses(each) or (end_ns is not None and each.now_ns > end_ns):
-                continue
-            key = each.host, each.qp_num, each.ev
-            if each.now_ns < effect.at_ns:
-                (before.add if each.new == _ASSUMED_BAD else before.discard)(key)
-            elif each.new == _ASSUMED_BAD and key not in out and key not in before:
-                out[key] = each.now_ns - effect.at_ns
-        effect.evs_out = len(before | out.keys())
-        if out:
-            effect.first_out_ns, effect.last_out_ns = min(out.values()), max(out.values())
-
-    def _crosses(self, transition: EvTransition) -> bool:
-        """Whether an EV's path goes through the fault."""
-        fabric = self._deployment.fabric
-        try:
-            source, destination = fabric.host(transition.host), fabric.host(transition.peer)
-            path = path_of_ev(transition.ev, source.id, destination.id)
-        except (AddressingError, ValueError):
-            return False
-        return self.scope.crosses(fabric, path)
+        """Count EVs that were out of use; `transitions` are all, in order."""
+        if self.effect.begun:
+            look_at_evs(
+                self.effect,
+                self.scope,
+                self._deployment.fabric,
+                transitions,
+                grace_ns=_GRACE_NS,
+                count_earlier=True,
+            )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from host.endpoint_settings import SettingsError
+from reports.progress import RunProgress
 from reports.terminal import print_result
-from reports.text import time_text
 from reports.verdict import failures
 from sim.loop import StandstillError
 from sim.record import make_record
-from sim.simulation import Progress as Report
 from sim.simulation import Simulation
 from topologies.runner import report
 from topologies.runner.errors import RunnerError, UsageError
@@ -30,12 +26,11 @@ def run_scenario(
     """Run it and return the exit code. Raises RunnerError."""
     report.print_fabric(console, scenario.fabric)
     try:
-        simulation = Simulation(scenario, pcap=pcap, along_time=True)
+        with RunProgress(console, scenario.name).shown() as progress:
+            simulation = Simulation(scenario, pcap=pcap, along_time=True, progress=progress)
+            result = simulation.run()
     except SettingsError as error:
         raise UsageError(scenario.endpoint.located(str(error))) from None
-    try:
-        with _progress(console) as progress:
-            result = simulation.run(progress)
     except StandstillError as error:
         raise RunnerError(f"{scenario.name}: {error}; give its links a rate or a delay") from None
     result.failures = failures(scenario, result)
@@ -46,26 +41,3 @@ def run_scenario(
     finally:  # what came of it is told even if the disk is full
         print_result(console, scenario.fabric, result, files)
     return 1 if result.failures else 0
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Report | None]:
-    if not console.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        BarColumn(),
-        TextColumn("{task.fields[moved]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=None, moved="")
-
-        def show(delivered: int, total: int | None, now_ns: int) -> None:
-            of = "" if total is None else f" of {total / 2**20:.1f}"
-            moved = f"{delivered / 2**20:.1f}{of} MiB, {time_text(now_ns)} of virtual time"
-            bar.update(task, total=total, completed=delivered, moved=moved)
-
-        yield show

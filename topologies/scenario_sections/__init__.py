@@ -1,0 +1,1 @@
+"""What becomes of each section of a scenario file: from its schema to the model."""
