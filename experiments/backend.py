@@ -45,11 +45,15 @@ class ClusterError(RuntimeError):
     """There is no cluster to work with; the message is one line."""
 
 
+class ChangedCodeError(RuntimeError):
+    """Runs would be made by other code than was asked for; the message is one line."""
+
+
 class Backend(Protocol):
     """Makes runs, some at a time."""
 
     def make(self, tasks: Sequence[Task]) -> Iterator[Started | Finished | Failed]:
-        """Make all of them, in any order.
+        """Make all of them, in any order. Raises ChangedCodeError.
 
         To close the iterator early ends what is being made.
         """

@@ -60,25 +60,27 @@ def module_name(name: str) -> str:
 
 
 def names_meant(given: tuple[str, ...]) -> list[str]:
-    """Names of figures from a command line: 9a is fig-9a; nothing, or all, are all figures.
+    """Names of figures from a command line, in the order of the page: 9a is fig-9a, all is all.
 
     Raises UnknownFigureError.
     """
-    if not given or "all" in given:
-        return list(FIGURES)
-    names = []
+    names: set[str] = set()
     for name in given:
+        if name == "all":
+            names.update(FIGURES)
+            continue
         for candidate in (name, f"fig-{name}"):
             meant = ALIASES.get(candidate, candidate)
             if meant in FIGURES:
-                names.append(meant)
+                names.add(meant)
                 break
         else:
             raise UnknownFigureError(_unknown(name))
-    return list(dict.fromkeys(names))
+    return [name for name in FIGURES if name in names]
 
 
 def _unknown(name: str) -> str:
-    near = did_you_mean(name, [*FIGURES, *ALIASES])
+    words = [*FIGURES, *ALIASES, "all"]
+    near = did_you_mean(name, words) or did_you_mean(f"fig-{name}", words)
     hint = f"did you mean {near}?" if near else f"there are {', '.join(FIGURES)}, or all"
     return f"{name}: no such experiment; {hint}"

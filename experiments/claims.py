@@ -21,6 +21,7 @@ from reports.result import FaultEffect, RunResult, jain_index
 from reports.text import rate_text, time_text
 from reports.verdict import failures, goodput_share, total_share
 from sim.simulation import Simulation
+from topologies.documents import did_you_mean
 from topologies.scenario_loader import find_scenario, load_scenario
 
 PLANES = 8
@@ -370,7 +371,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     for name in given.names:
         if name not in CLAIMS:
-            parser.error(f"{name}: no such claim; there are {', '.join(CLAIMS)}")
+            near = did_you_mean(name, list(CLAIMS))
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(CLAIMS)}"
+            parser.error(f"{name}: no such claim; {hint}")
     runs = Runs(given.seed)
     all_claims: list[Claim] = []
     for name in given.names or CLAIMS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -11,29 +12,32 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from commandline.launch import INTERRUPTED
 from commandline.program import FAILURE, USAGE, complain, run_command
-from experiments.backend import Backend, ClusterError
+from experiments.backend import Backend, ChangedCodeError, ClusterError
 from experiments.catalogue import FIGURES, UnknownFigureError, figure, names_meant
-from experiments.model import Check, Run, Scale
+from experiments.model import Check, Scale
 from experiments.output import show, write
 from experiments.page import Shown, verdict_of
+from experiments.progress import SweepProgress, duration_text, shown_on_stderr
 from experiments.store import Store
 from experiments.sweep import Outcome, sweep
 
 PROGRAM: Final = "mrc-experiment"
+#: Of a figure, at the end; all of them were shown when they failed, and are on the page
+_FAILURES_SHOWN: Final = 3
+#: To draw them takes long enough to say so
+_MANY_FIGURES: Final = 5
 
 
 def main() -> NoReturn:
     """Entry point.
 
     Exit codes: 0 every claim holds or is known to differ, 1 not so or runs failed, 2 wrong usage,
-    130 interrupted.
+    130 interrupted, 143 terminated.
     """
-    errors = {UnknownFigureError: USAGE, ClusterError: FAILURE}
+    errors = {UnknownFigureError: USAGE, ClusterError: FAILURE, ChangedCodeError: FAILURE}
     sys.exit(run_command(cli, PROGRAM, errors))
 
 
@@ -99,19 +103,25 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     store, backend = Store(out / "runs"), _backend(jobs, scheduler)
+    progress = SweepProgress(PROGRAM)
     try:
-        with _watching() as watcher:
-            outcome = sweep(runs, store, backend, watcher, fresh=fresh)
-    except KeyboardInterrupt:
-        complain(PROGRAM, "interrupted; finished runs are kept")
-        sys.exit(INTERRUPTED)
-    wall_s = time.monotonic() - started
-    shown = [show(one, outcome, len(one.runs(size, seeds))) for one in figures]
-    cpu_s = sum(piece.cpu_s for piece in outcome.pieces)
-    page = write(out, shown, size, {"CPU of all runs": f"{cpu_s:.0f} s"})
+        with _ending_like_ctrl_c():
+            with shown_on_stderr(progress):
+                outcome = sweep(runs, store, backend, progress, fresh=fresh)
+            wall_s = time.monotonic() - started
+            if len(figures) >= _MANY_FIGURES:
+                click.echo(f"drawing {len(figures)} figures", err=True)
+            shown = [show(one, outcome, len(one.runs(size, seeds))) for one in figures]
+            facts = {"CPU of all runs": duration_text(sum(each.cpu_s for each in outcome.pieces))}
+            page = write(out, shown, size, facts)
+    except KeyboardInterrupt as interrupt:
+        kept = f"{progress.finished_runs} of {len(runs)} runs are finished and kept"
+        how = "without --fresh " if fresh else ""
+        complain(PROGRAM, f"interrupted; {kept}: {how}the same command goes on from there")
+        sys.exit(interrupt.exit_code if isinstance(interrupt, _Terminated) else INTERRUPTED)
     _print(shown, outcome, wall_s, page)
     good = not outcome.failed and not any(check.failed for each in shown for check in each.checks)
-    sys.exit(0 if good else 1)
+    sys.exit(0 if good else FAILURE)
 
 
 def _backend(jobs: int | None, scheduler: str | None) -> Backend:
@@ -125,73 +135,58 @@ def _backend(jobs: int | None, scheduler: str | None) -> Backend:
     return LocalProcesses(jobs or len(os.sched_getaffinity(0)))
 
 
-class _Watcher:
-    """Shows how a sweep goes: a bar in a terminal, else a line for what fails."""
+class _Terminated(KeyboardInterrupt):
+    """The process was asked to end, by another signal than Ctrl-C's."""
 
-    def __init__(self, console: Console, bar: Progress | None) -> None:
-        self._console = console
-        self._bar = bar
-        self._task = None if bar is None else bar.add_task("", total=None, running="")
-        self._running: list[str] = []
-
-    def begun(self, runs: int, kept: int) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, total=runs, completed=kept)
-        elif runs > kept:
-            self._console.print(f"{runs - kept} runs to make, {kept} finished before")
-
-    def started(self, run: Run) -> None:
-        self._running.append(run.text())
-        self._look()
-
-    def ended(self, run: Run, failure: str | None, again: bool) -> None:
-        if run.text() in self._running:
-            self._running.remove(run.text())
-        if failure is not None:
-            more = "; once more" if again else ""
-            self._console.print(f"{PROGRAM}: {run.text()}: {failure}{more}", markup=False)
-        if self._bar is not None and self._task is not None and not again:
-            self._bar.advance(self._task)
-        self._look()
-
-    def _look(self) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, running=" | ".join(self._running[:4]))
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
 
 
 @contextmanager
-def _watching() -> Iterator[_Watcher]:
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Watcher(console, None)
-        return
-    bar = Progress(
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[running]}", markup=False),
-        console=console,
-        transient=True,
-    )
-    with bar:
-        yield _Watcher(console, bar)
+def _ending_like_ctrl_c() -> Iterator[None]:
+    """Who asks this process to end gets what Ctrl-C gets: nothing is left running."""
+
+    def end(number: int, _: object) -> NoReturn:
+        raise _Terminated(number)
+
+    # What is ignored, as SIGHUP under nohup, stays so
+    numbers = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _print(shown: Sequence[Shown], outcome: Outcome, wall_s: float, page: Path) -> None:
     for each in shown:
         click.echo(f"{each.figure.name}: {each.figure.title}")
-        for failure in each.failures:
+        for failure in each.failures[:_FAILURES_SHOWN]:
             click.echo(f"  ✗ {failure}")
+        if len(each.failures) > _FAILURES_SHOWN:
+            click.echo(f"  ✗ and {len(each.failures) - _FAILURES_SHOWN} runs more that failed")
         for check in each.checks:
             click.echo(f"  {verdict_of(check)[0]} {check.claim}: {check.ours}{_paper(check)}")
             if check.explanation:
                 click.echo(f"    {check.explanation}")
     checks = [check for each in shown for check in each.checks]
+    hold, failed = sum(check.holds for check in checks), sum(check.failed for check in checks)
+    differ = len(checks) - hold - failed
     made = len(outcome.pieces) - outcome.kept
     click.echo(
-        f"{sum(check.holds for check in checks)} of {len(checks)} claims hold; {made} runs made in "
-        f"{wall_s:.0f} s, {outcome.kept} finished before; {page}"
+        f"{hold} of {len(checks)} claims hold"
+        + (f", {differ} differ with the reason given" if differ else "")
+        + (f", {failed} do not hold" if failed else "")
+        + f"; {made} runs made in {duration_text(wall_s)}, {outcome.kept} finished before"
     )
+    click.echo(f"page: {page}")
 
 
 def _paper(check: Check) -> str:

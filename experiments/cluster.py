@@ -12,10 +12,17 @@ from typing import Any, Final
 from distributed import Client, as_completed
 from distributed.scheduler import KilledWorker
 
-from experiments.backend import ClusterError, Failed, Finished, Started, Task
+from experiments.backend import (
+    ChangedCodeError,
+    ClusterError,
+    Failed,
+    Finished,
+    Started,
+    Task,
+)
 from experiments.local import Make
 from experiments.model import Piece
-from experiments.worker import make_piece
+from experiments.worker import OtherCodeError, make_piece
 
 _CONNECT_S: Final = 10
 
@@ -28,7 +35,10 @@ class DaskCluster:
         self._make = make
 
     def make(self, tasks: Sequence[Task]) -> Iterator[Started | Finished | Failed]:
-        """Make all runs. Closing the iterator cancels what is left. Raises ClusterError."""
+        """Make all runs. Closing the iterator cancels what is left.
+
+        Raises ClusterError and ChangedCodeError.
+        """
         try:
             client = Client(self.address, timeout=_CONNECT_S)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
@@ -58,6 +68,8 @@ class DaskCluster:
 
 def _failed(task: Task, answer: Any) -> Failed:
     error = answer[1] if isinstance(answer, tuple) else answer
+    if isinstance(error, OtherCodeError):
+        raise ChangedCodeError(str(error))
     if isinstance(error, KilledWorker):
         return Failed(task, "every worker that took it was lost", lost=True)
     text = " ".join(str(error).split())

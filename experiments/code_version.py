@@ -32,6 +32,8 @@ _SOURCES: Final = (
 _SUFFIXES: Final = (".py", ".yaml", ".json", ".txt", ".txtpb", ".cm", ".topo")
 #: Names in a figure's module that look at finished runs and do not take part in them
 _AFTERWARDS: Final = ("checks", "plots", "FIGURE")
+#: What only they import
+_ONLY_LOOKS: Final = ("experiments.drawing", "experiments.words", "matplotlib.figure")
 #: In these folders nothing takes part in a run in virtual time
 _ELSEWHERE: Final = ("topologies/runner", "host/agent", "topologies/scenarios")
 
@@ -101,11 +103,13 @@ def measuring_part(source: str) -> str:
 
 def _is_afterwards(node: ast.stmt) -> bool:
     if isinstance(node, ast.FunctionDef):
-        return node.name in _AFTERWARDS or node.name.startswith(("draw", "_draw", "_check"))
+        return node.name in _AFTERWARDS or node.name.startswith(
+            ("draw", "_draw", "check_", "_check")
+        )
     if isinstance(node, ast.Assign):
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         return bool(names & set(_AFTERWARDS))
-    return False
+    return isinstance(node, ast.ImportFrom) and node.module in _ONLY_LOOKS
 
 
 def _is_docstring(node: ast.stmt) -> bool:

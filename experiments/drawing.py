@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
@@ -20,9 +22,25 @@ RED: Final = "#D55E00"
 PURPLE: Final = "#CC79A7"
 SKY: Final = "#56B4E9"
 GREY: Final = "#7F7F7F"
-COLOURS: Final = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY)
-#: Curves differ in their marks too, for those who print in black
-MARKS: Final = ("o", "s", "^", "D", "v", "P")
+#: What the paper reports, where it is drawn beside ours
+PAPER: Final = "#4D4D4D"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Of a curve or a bar. Curves differ in their marks too, for those who print in black."""
+
+    colour: str
+    mark: str
+
+
+#: The same thing looks the same in every figure: MRC blue, RoCE orange
+MRC: Final = Look(BLUE, "o")
+ROCE: Final = Look(ORANGE, "s")
+ROCE_MANY_QPS: Final = Look(RED, "^")
+ROCE_PFC_ONLY: Final = Look(PURPLE, "v")
+#: MRC with something else than usual
+MRC_OTHERWISE: Final = (Look(SKY, "D"), Look(GREEN, "P"), Look(GREY, "X"))
 
 _STYLE: Final[dict[Any, Any]] = {
     "font.size": 9.0,
@@ -77,21 +95,19 @@ def bands(
     results: Sequence[Results],
     metric: str,
     label: str,
-    number: int,
-    *,
-    scale: float = 1.0,
+    look: Look,
 ) -> None:
     """A curve of medians over seeds, with bars from the lowest to the highest."""
     spreads = [each.spread(metric) for each in results]
-    middle = [spread.median * scale for spread in spreads]
-    below = [(spread.median - spread.low) * scale for spread in spreads]
-    above = [(spread.high - spread.median) * scale for spread in spreads]
+    middle = [spread.median for spread in spreads]
+    below = [spread.median - spread.low for spread in spreads]
+    above = [spread.high - spread.median for spread in spreads]
     ax.errorbar(
         x,
         middle,
         yerr=[below, above],
-        color=COLOURS[number % len(COLOURS)],
-        marker=MARKS[number % len(MARKS)],
+        color=look.colour,
+        marker=look.mark,
         capsize=2.5,
         label=label,
     )
@@ -100,3 +116,18 @@ def bands(
 def legend(ax: Axes, columns: int = 4) -> None:
     """Above the axes, where it covers nothing."""
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, fontsize="small")
+
+
+def common_legend(canvas: Canvas, columns: int = 4) -> None:
+    """One legend above all panels, of everything that is in any of them."""
+    found: dict[str, Artist] = {}
+    for ax in canvas.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    canvas.legend(
+        list(found.values()),
+        list(found),
+        loc="outside upper left",
+        ncols=columns,
+        fontsize="small",
+    )

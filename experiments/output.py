@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from experiments.drawing import render
-from experiments.model import Check, Figure, Results, Scale
+from experiments.model import Check, Figure, Scale
 from experiments.page import Shown, page
 from experiments.sweep import Outcome
 from experiments.tables import csv_text
@@ -32,7 +32,8 @@ def show(figure: Figure, outcome: Outcome, expected: int) -> Shown:
             pictures = {plot.name: render(plot, results, "svg") for plot in figure.plots}
         except (ArithmeticError, LookupError, ValueError) as error:
             # Something was not measured, say; other figures are not worse for it
-            checks = [Check("there is what it is judged by", "", str(error), holds=False)]
+            missing = f"{error} was not measured" if isinstance(error, KeyError) else str(error)
+            checks = [Check("there is what it is judged by", "", missing, holds=False)]
     return Shown(figure, results, checks, pictures, failures, csv_text(results))
 
 
@@ -51,10 +52,9 @@ def write(folder: Path, shown: Sequence[Shown], scale: Scale, facts: Mapping[str
         for plot in each.figure.plots:
             if plot.name not in each.pictures:
                 continue
-            place = pictures / f"{name}-{plot.name}"
-            place.with_suffix(".svg").write_bytes(each.pictures[plot.name])
-            png = render(plot, Results(each.results.pieces), "png")
-            place.with_suffix(".png").write_bytes(png)
+            file = f"{name}-{plot.name}"
+            (pictures / f"{file}.svg").write_bytes(each.pictures[plot.name])
+            (pictures / f"{file}.png").write_bytes(render(plot, each.results, "png"))
     target = folder / PAGE_NAME
     beside = target.with_suffix(".tmp")
     beside.write_text(page(shown, scale, facts), encoding="utf-8")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from experiments.model import Check, Figure, Results, Scale, Value
+from experiments.model import Check, Figure, Results, Scale
+from experiments.words import WORDS, heading_of, value_text
 from reports.style import style_sheet
 
 _EXTRA_STYLE: Final = """
 img.plot { display: block; width: 100%; max-width: 820px; background: #fff; border-radius: 6px; }
 figure { margin: 10px 0; } figcaption { color: var(--dim); font-size: 12px; margin-top: 3px; }
-td.ok { color: var(--good); } td.why { color: var(--dim); white-space: normal; text-align: left; }
+td.ok { color: var(--good); } tr.why td { white-space: normal; text-align: left; }
+tr.because td { border-bottom: none; } td.w { max-width: 420px; }
+details { margin: 10px 0; } summary { cursor: pointer; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 12px; margin: 6px 0; }
 dt { color: var(--dim); } dd { margin: 0; }
 """
@@ -96,7 +100,8 @@ def _head(shown: Sequence[Shown], scale: Scale, facts: Mapping[str, str]) -> lis
         "(arXiv:2605.04333), in virtual time: real frames through the compiled P4 program and the "
         "whole endpoint, every byte of memory compared. Shapes and ratios are what is compared; "
         "each figure says how it is scaled. Where there are several seeds, numbers are medians, "
-        "with the lowest and the highest behind.</p>",
+        "with the lowest and the highest in brackets; bars in plots reach from one to the other. "
+        "A claim beside which the paper says nothing is ours.</p>",
         f'<div class="verdict {"good" if good else "bad"}">{text}</div>',
         '<div class="tiles">'
         + "".join(
@@ -105,8 +110,15 @@ def _head(shown: Sequence[Shown], scale: Scale, facts: Mapping[str, str]) -> lis
         )
         + "</div>",
         '<div class="wide"><table><tr><th class="t">figure</th><th class="t">what</th>'
-        f'<th>claims that hold</th><th class="t"></th></tr>{rows}</table></div>',
+        f'<th>claims that hold</th><th class="t">others</th></tr>{rows}</table></div>',
+        f"<details><summary>Words</summary><dl>{_words()}</dl></details>",
     ]
+
+
+def _words() -> str:
+    return "".join(
+        f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in WORDS.items()
+    )
 
 
 def _summary(each: Shown) -> str:
@@ -124,8 +136,8 @@ def _figure(each: Shown) -> list[str]:
     figure = each.figure
     parts = [
         f'<h2 id="{escape(figure.name)}">{escape(figure.name)}: {escape(figure.title)}</h2>',
-        f"<dl><dt>paper</dt><dd>{escape(figure.paper)}</dd>"
-        f"<dt>here</dt><dd>{escape(figure.setup)}</dd></dl>",
+        f"<dl><dt>paper</dt><dd>{_prose(figure.paper)}</dd>"
+        f"<dt>here</dt><dd>{_prose(figure.setup)}</dd></dl>",
     ]
     if each.failures:
         lines = "".join(f"<li>{escape(failure)}</li>" for failure in each.failures)
@@ -139,26 +151,40 @@ def _figure(each: Shown) -> list[str]:
                 f"<figcaption>{escape(plot.caption)}</figcaption></figure>"
             )
     parts.append(_checks(each.checks))
-    reasons = dict.fromkeys(check.explanation for check in each.checks if check.explanation)
-    parts.extend(f"<p>{escape(reason[0].upper() + reason[1:])}</p>" for reason in reasons)
     if figure.notes:
-        parts.append(f'<p class="dim">{escape(figure.notes)}</p>')
+        parts.append(f'<p class="dim">{_prose(figure.notes)}</p>')
     if len(each.results):
         parts.append(_table(each))
     return parts
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    rows = "".join(
-        f'<tr><td class="t w">{escape(check.claim)}</td><td class="t w">{escape(check.paper)}</td>'
-        f'<td class="t w">{escape(check.ours)}</td>'
-        f'<td class="t {"ok" if check.holds else "bad"}">{verdict_of(check)}</td></tr>'
-        for check in checks
-    )
+    rows, told = [], set()
+    for check in checks:
+        because = check.explanation
+        rows.append(
+            f'<tr{" class=because" if because else ""}><td class="t w">{escape(check.claim)}</td>'
+            f'<td class="t w">{escape(check.paper) or "-"}</td>'
+            f'<td class="t w">{escape(check.ours)}</td>'
+            f'<td class="t {_class_of(check)}">{verdict_of(check)}</td></tr>'
+        )
+        if because:
+            text = "for the reason given above" if because in told else _prose(because)
+            told.add(because)
+            rows.append(f'<tr class="why"><td colspan="4">{text[0].upper() + text[1:]}</td></tr>')
     return (
         '<div class="wide"><table><tr><th class="t">claim</th><th class="t">paper</th>'
-        f'<th class="t">ours</th><th class="t"></th></tr>{rows}</table></div>'
+        f'<th class="t">ours</th><th class="t">verdict</th></tr>{"".join(rows)}</table></div>'
     )
+
+
+def _class_of(check: Check) -> str:
+    return "ok" if check.holds else "bad" if check.failed else "dim"
+
+
+def _prose(text: str) -> str:
+    """Text with `code` in it."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _table(each: Shown) -> str:
@@ -168,12 +194,15 @@ def _table(each: Shown) -> str:
         for name in dict.fromkeys(name for piece in results for name in piece.run.parameters)
         if len({piece.run.parameters.get(name) for piece in results}) > 1
     ]
-    head = "".join(f'<th class="t">{escape(name)}</th>' for name in varied)
+    head = "".join(f'<th class="t">{escape(heading_of(name))}</th>' for name in varied)
     head += "<th>seeds</th>"
     head += "".join(f"<th>{escape(column.heading)}</th>" for column in figure.columns)
     rows = []
     for parameters, group in results.groups():
-        cells = "".join(f'<td class="t">{_text(parameters.get(name))}</td>' for name in varied)
+        cells = "".join(
+            f'<td class="t">{escape(value_text(name, parameters.get(name)))}</td>'
+            for name in varied
+        )
         cells += f"<td>{len(group)}</td>"
         for column in figure.columns:
             numbers = all(isinstance(piece[column.metric], (int, float)) for piece in group)
@@ -185,9 +214,5 @@ def _table(each: Shown) -> str:
         f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
         f'<p class="dim"><a download="{escape(figure.name)}.csv" '
         f'href="data:text/csv;base64,{data}">'
-        f"All {len(results)} runs as a table (CSV)</a></p>"
+        f"All {len(results)} runs with all their metrics (CSV)</a></p>"
     )
-
-
-def _text(value: Value) -> str:
-    return "-" if value is None else escape(str(value))

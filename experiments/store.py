@@ -43,8 +43,13 @@ class Store:
         path = self.path(piece.run)
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(json.dumps(_document(piece, self.version_of(piece.run.figure))) + "\n")
-        beside.replace(path)
+        text = json.dumps(_document(piece, self.version_of(piece.run.figure))) + "\n"
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
 
 
 def _document(piece: Piece, code: str) -> dict[str, Any]:

@@ -40,14 +40,17 @@ class Outcome:
 class Watcher(Protocol):
     """Is told how a sweep goes."""
 
-    def begun(self, runs: int, kept: int) -> None:
-        """There are so many runs, and so many of them were finished before."""
+    def begun(self, runs: Sequence[Run], kept: Sequence[Piece]) -> None:
+        """All runs, and those of them that were finished before."""
 
     def started(self, run: Run) -> None:
         """A run is being made."""
 
-    def ended(self, run: Run, failure: str | None, again: bool) -> None:
-        """A run was made, or failed; `again`: it is made once more."""
+    def finished(self, piece: Piece) -> None:
+        """A run was made, and is kept."""
+
+    def failed(self, run: Run, why: str, again: bool) -> None:
+        """A run failed; `again`: it is made once more."""
 
 
 def sweep(
@@ -61,8 +64,9 @@ def sweep(
 ) -> Outcome:
     """Make the runs that are not finished yet (`fresh`: all) and keep them.
 
-    A run whose worker was lost is made once more. Raises OSError where runs cannot be kept; what
-    was finished before an exception, KeyboardInterrupt among them, is kept.
+    A run whose worker was lost is made once more. Raises OSError where runs cannot be kept, and
+    what the backend raises; what was finished before an exception, KeyboardInterrupt among them,
+    is kept.
     """
     done: dict[str, Piece] = {}
     if not fresh:
@@ -71,7 +75,7 @@ def sweep(
             if piece is not None:
                 done[run.identity()] = piece
     outcome = Outcome(kept=len(done))
-    watcher.begun(len(runs), len(done))
+    watcher.begun(runs, list(done.values()))
     tasks = [Task(run, version_of(run.figure)) for run in runs if run.identity() not in done]
     for again in range(1 + _MORE_TRIES):
         last = again == _MORE_TRIES
@@ -101,11 +105,11 @@ def _make(
                 case Finished(task, piece):
                     store.keep(piece)
                     done[task.run.identity()] = piece
-                    watcher.ended(task.run, None, again=False)
+                    watcher.finished(piece)
                 case Failed(task, why, lost):
                     if lost and not last:
                         again.append(task)
                     else:
                         outcome.failed.append(FailedRun(task.run, why))
-                    watcher.ended(task.run, why, again=lost and not last)
+                    watcher.failed(task.run, why, again=lost and not last)
     return again

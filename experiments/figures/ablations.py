@@ -7,10 +7,11 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import COLOURS, axes, legend
-from experiments.figures.outage import percent
+from experiments.drawing import MRC, MRC_OTHERWISE, axes, legend
+from experiments.figures.one_plane import PACKET_BYTES
 from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
 from experiments.simulate import GBPS, MIB, MS, US, Document, laid_over, ns, simulate, size
+from experiments.words import percent
 
 PLANES: Final = 2
 LINE_BPS: Final = PLANES * 100 * GBPS
@@ -25,16 +26,19 @@ VARIANTS: Final[dict[str, Document]] = {
     "oblivious spraying": {"endpoint": {"evs": {"adaptive": False}}},
     "switch-side spraying": {"endpoint": {"forwarding": "spray"}},
 }
-_PACKET: Final = 4242
 _TOPOLOGY: Final[Document] = {
     "base": "eight-plane",
     "planes": PLANES,
     "t0_per_plane": 5,
     "queues": {
-        "host": {"data_limit": size(25 * _PACKET)},
+        "host": {"data_limit": size(25 * PACKET_BYTES)},
         "fabric": {
-            "data_limit": size(25 * _PACKET),
-            "ecn": {"min": size(6 * _PACKET), "max": size(19 * _PACKET), "probability": 1.0},
+            "data_limit": size(25 * PACKET_BYTES),
+            "ecn": {
+                "min": size(6 * PACKET_BYTES),
+                "max": size(19 * PACKET_BYTES),
+                "probability": 1.0,
+            },
         },
     },
 }
@@ -148,10 +152,10 @@ def checks(results: Results) -> Sequence[Check]:
 
 def draw(results: Results, canvas: Canvas) -> None:
     """The picture."""
-    ax = axes(canvas, "", "of line rate for payload, %")
+    ax = axes(canvas, "", "delivered payload,\n% of line rate")
     width = 0.8 / len(VARIANTS)
     made = {(piece["workload"], piece["variant"]) for piece in results}
-    for number, variant in enumerate(VARIANTS):
+    for number, (variant, look) in enumerate(zip(VARIANTS, (MRC, *MRC_OTHERWISE), strict=True)):
         # Each variant is named once, where it is drawn first
         drawn = [index for index, workload in enumerate(WORKLOADS) if (workload, variant) in made]
         for index, workload in enumerate(WORKLOADS):
@@ -164,7 +168,7 @@ def draw(results: Results, canvas: Canvas) -> None:
                 width * 0.92,
                 yerr=[[100 * (spread.median - spread.low)], [100 * (spread.high - spread.median)]],
                 capsize=2,
-                color=COLOURS[number],
+                color=look.colour,
                 label=variant if index == drawn[0] else None,
             )
     ax.set_xticks(range(len(WORKLOADS)), list(WORKLOADS))

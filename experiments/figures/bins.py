@@ -7,17 +7,16 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import axes, bands, legend, level
+from experiments.drawing import MRC, ROCE, axes, bands, legend, level
+from experiments.figures.one_plane import one_plane
 from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
-from experiments.simulate import GBPS, MIB, US, Document, ns, simulate, size, tails
+from experiments.simulate import GBPS, MIB, US, ns, simulate, size, tails
 
 #: Paths between two racks, and hosts in each: as many flows each way as paths
 PATHS: Final = {Scale.TINY: (2, 8), Scale.QUICK: (2, 4, 8, 16), Scale.PAPER: (2, 4, 8, 16, 32, 64)}
 LINE_BPS: Final = 100 * GBPS
 MESSAGE_BYTES: Final = {Scale.TINY: MIB // 2, Scale.QUICK: MIB, Scale.PAPER: 8 * MIB}
 TRANSPORTS: Final = ("mrc", "roce")
-_PACKET: Final = 4242
-_ECN: Final[Document] = {"min": size(25 * _PACKET), "max": size(75 * _PACKET), "probability": 1.0}
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:
@@ -33,25 +32,12 @@ def measure(parameters: Parameters, seed: int) -> Measured:
     """One run."""
     transport, paths = str(parameters["transport"]), int(parameters["paths"] or 0)
     count = int(parameters["bytes"] or 0)
-    link = {"rate": f"{LINE_BPS}bps", "delay": "500ns"}
-    queue: Document = {"data_limit": size(100 * _PACKET), "control_limit": "256KiB"}
-    queues: Document = {"host": dict(queue), "fabric": {**queue, "ecn": _ECN}}
-    if transport == "roce":
-        # Nothing is lost: what tails there are come of bins, not of retransmission timeouts
-        queues["host"]["ecn"] = _ECN
-        queues["pfc"] = {"xoff": size(150 * _PACKET), "xon": size(100 * _PACKET)}
-        for of in ("host", "fabric"):
-            queues[of]["data_limit"] = size(4000 * _PACKET)
     result = simulate(
         {
-            "topology": {
-                "planes": 1,
-                "t0_per_plane": 2,
-                "t1_per_plane": paths,
-                "hosts_per_t0": paths,
-                "links": {"host": link, "fabric": link},
-                "queues": queues,
-            },
+            # With RoCE nothing is lost: what tails there are come of bins, not of timeouts
+            "topology": one_plane(
+                transport, LINE_BPS, racks=2, uplinks=paths, hosts_per_rack=paths
+            ),
             "traffic": [
                 {"permutation": {"name": "all", "shift": paths, "size": size(count), "depth": 1}}
             ],
@@ -100,12 +86,15 @@ def checks(results: Results) -> Sequence[Check]:
 
 def draw(results: Results, canvas: Canvas) -> None:
     """The picture."""
-    ax = axes(canvas, "paths between the racks, and flows each way", "last flow / a flow alone")
+    ax = axes(
+        canvas,
+        "paths between the racks, and flows each way",
+        "time of the last flow /\na flow alone",
+    )
     paths = results.distinct("paths")
-    for number, transport in enumerate(TRANSPORTS):
+    for transport, label, look in (("mrc", "MRC, sprayed", MRC), ("roce", "RoCE, hashed", ROCE)):
         of = [results.of(transport=transport, paths=count) for count in paths]
-        label = {"mrc": "MRC, sprayed", "roce": "RoCE, hashed"}[transport]
-        bands(ax, paths, of, "worst", label, number)
+        bands(ax, paths, of, "worst", label, look)
     level(ax, 1.0, "wire alone")
     ax.set_xscale("log", base=2)
     ax.set_xticks(paths, [str(count) for count in paths])

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import axes, bands, legend, level
-from experiments.figures.outage import percent
+from experiments import drawing
+from experiments.drawing import axes, bands, common_legend, level
+from experiments.figures.one_plane import one_plane
 from experiments.model import Column, Measured, Parameters, Plot, Results, Scale
-from experiments.simulate import GBPS, MIB, MS, Document, ns, simulate, size
+from experiments.simulate import GBPS, MIB, MS, ns, simulate, size
+from experiments.words import percent
 from reports.text import bytes_text
 
 #: One plane, so that both transports have the same fabric
@@ -39,9 +41,6 @@ ROCE_LONG: Final = "RoCE, 1 QP, 67 ms timeout"
 #: A run that takes longer is over: bandwidth is what was moved until then
 LIMIT_NS: Final = 100 * MS
 
-_PACKET: Final = 4242
-_ECN: Final[Document] = {"min": size(25 * _PACKET), "max": size(75 * _PACKET), "probability": 1.0}
-_QUEUE: Final[Document] = {"data_limit": size(100 * _PACKET), "control_limit": "256KiB"}
 COLUMNS: Final = (
     Column("bus_gbps", "bus bandwidth, Gb/s", "{:.1f}".format),
     Column("share", "of line rate for payload", percent),
@@ -74,26 +73,6 @@ def parameters_of(
     ]
 
 
-def topology(transport: str, racks: int, line_bps: int) -> Document:
-    """One plane. For RoCE ports that face hosts mark too, and PFC keeps queues from overflowing."""
-    host, fabric = dict(_QUEUE), {**_QUEUE, "ecn": _ECN}
-    queues: Document = {"host": host, "fabric": fabric}
-    if transport == "roce":
-        host["ecn"] = _ECN
-        queues["pfc"] = {"xoff": size(150 * _PACKET), "xon": size(100 * _PACKET)}
-        for of in (host, fabric):
-            of["data_limit"] = size(4000 * _PACKET)
-    link = {"rate": f"{line_bps}bps", "delay": "500ns"}
-    return {
-        "planes": 1,
-        "t0_per_plane": racks,
-        "t1_per_plane": UPLINKS,
-        "hosts_per_t0": HOSTS_PER_T0,
-        "links": {"host": link, "fabric": link},
-        "queues": queues,
-    }
-
-
 def measure_collective(op: str, parameters: Parameters, seed: int) -> Measured:
     """One round of a collective among hosts that take turns in racks."""
     transport, qps, timeout = TRANSPORTS[str(parameters["transport"])]
@@ -111,7 +90,13 @@ def measure_collective(op: str, parameters: Parameters, seed: int) -> Measured:
     faults = [{"loss": {"tier": "host", "direction": "up", "probability": loss}}] if loss else []
     result = simulate(
         {
-            "topology": topology(transport, max(ranks // HOSTS_PER_T0, 2), line_bps),
+            "topology": one_plane(
+                transport,
+                line_bps,
+                racks=max(ranks // HOSTS_PER_T0, 2),
+                uplinks=UPLINKS,
+                hosts_per_rack=HOSTS_PER_T0,
+            ),
             "traffic": [{"collective": work}],
             "endpoint": {"transport": transport, **({"timeout": timeout} if timeout else {})},
             "faults": faults,
@@ -136,6 +121,7 @@ def measure_collective(op: str, parameters: Parameters, seed: int) -> Measured:
             "marked": done.ecn_marked,
             "lost": result.lost.get("random loss", 0),
             "packets": done.packets,
+            "frames": result.sent,
         }
     )
 
@@ -155,28 +141,33 @@ def draw_sweep(results: Results, canvas: Canvas) -> None:
     """Bandwidth by size, a panel for each loss."""
     sizes = results.of(transport=MRC).distinct("bytes")
     (line_gbps,) = results.distinct("line_gbps")
+    looks = {
+        MRC: drawing.MRC,
+        MRC_SHORT: drawing.MRC_OTHERWISE[0],
+        ROCE[0]: drawing.ROCE,
+        ROCE[1]: drawing.ROCE_MANY_QPS,
+    }
     swept = [name for name in results.distinct("transport") if name != ROCE_LONG]
     for index, loss in enumerate(LOSSES):
         ax = axes(
             canvas,
-            "size, bytes",
+            "size of the vector",
             "bus bandwidth, Gb/s" if not index else "",
             columns=len(LOSSES),
             index=index + 1,
         )
         ax.set_title(f"loss {100 * loss:g} %", fontsize=9)
-        for number, transport in enumerate(swept):
+        for transport in swept:
             # Without losses a timeout does nothing, and there is no run with another
             run = transport if loss or transport != MRC_SHORT else MRC
             of = [results.of(transport=run, loss=loss, bytes=count) for count in sizes]
-            bands(ax, sizes, of, "bus_gbps", transport, number)
+            bands(ax, sizes, of, "bus_gbps", transport, looks[transport])
         level(ax, line_gbps, "line rate")
         ax.set_xscale("log", base=2)
         ax.set_xticks(sizes, [bytes_text(count) for count in sizes], rotation=30)
         ax.minorticks_off()
         ax.set_ylim(0, line_gbps * 1.05)
-        if not index:
-            legend(ax, columns=4)
+    common_legend(canvas, columns=5)
 
 
 PLOT: Final = Plot("bandwidth", "Bus bandwidth by size and loss; bars: all seeds.", draw_sweep)

@@ -8,8 +8,7 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import BLUE, GREY, axes, legend
-from experiments.figures.outage import percent
+from experiments.drawing import GREY, MRC, axes, common_legend
 from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
 from experiments.simulate import (
     KIB,
@@ -21,6 +20,7 @@ from experiments.simulate import (
     simulate_scenario,
     size,
 )
+from experiments.words import percent
 
 #: Of 8 planes x 4 T0s x 4 T1s = 128 T0-T1 links, spread over planes and racks
 LINKS_DOWN: Final = 4
@@ -143,7 +143,7 @@ def draw(results: Results, canvas: Canvas) -> None:
         ax = axes(
             canvas,
             "time, µs",
-            "EVs mapped out" if not number else "",
+            f"EVs mapped out in {BIN_US} µs" if not number else "",
             columns=len(counts),
             index=number + 1,
         )
@@ -152,11 +152,11 @@ def draw(results: Results, canvas: Canvas) -> None:
             piece.curve("time_us"),
             piece.curve("evs_out"),
             BIN_US * 0.9,
-            color=BLUE,
-            label=f"{qps} QPs a NIC",
+            color=MRC.colour,
         )
-        ax.axvline(TIMEOUT_US, color=GREY, linestyle="--", label="ACK timeout")
-        legend(ax, columns=1)
+        ax.set_title(f"{qps} QPs a NIC" if qps > 1 else "one QP a NIC", fontsize=9)
+        ax.axvline(TIMEOUT_US, color=GREY, linestyle="--", label="ACK timeout, 33 µs")
+    common_legend(canvas)
 
 
 FIGURE = Figure(

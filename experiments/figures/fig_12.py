@@ -7,8 +7,7 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import BLUE, GREEN, RED, axes, legend, shade
-from experiments.figures.outage import percent
+from experiments.drawing import GREEN, MRC, RED, axes, legend, shade
 from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
 from experiments.simulate import (
     MIB,
@@ -20,6 +19,7 @@ from experiments.simulate import (
     simulate,
     size,
 )
+from experiments.words import percent
 
 PLANES: Final = 8
 #: Two EVs a plane, of which one is active
@@ -130,7 +130,7 @@ def draw(results: Results, canvas: Canvas) -> None:
     ax = axes(canvas, "time, µs", "delivered payload, Gb/s")
     times, curve = piece.curve("time_us"), piece.curve("gbps")
     # The last bin is full in part only
-    ax.plot(times[:-2], curve[:-2], color=BLUE, label="delivered")
+    ax.plot(times[:-2], curve[:-2], color=MRC.colour, label="delivered")
     shade(ax, AT_US, times[-2], "one EV loses 20 %")
     for index, at in enumerate(piece.curve("out_us")):
         ax.axvline(at, color=RED, linestyle="--", label=None if index else "EV out, its twin in")

@@ -7,8 +7,7 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import BLUE, ORANGE, axes, legend, level, shade
-from experiments.figures.outage import percent
+from experiments.drawing import MRC, MRC_OTHERWISE, axes, legend, level, shade
 from experiments.model import Check, Column, Figure, Measured, Parameters, Plot, Results, Scale
 from experiments.simulate import (
     GBPS,
@@ -21,6 +20,7 @@ from experiments.simulate import (
     simulate,
     size,
 )
+from experiments.words import percent
 
 LINE_BPS: Final = 100 * GBPS
 #: Both flows have EV-A (uplink 0) only so long
@@ -128,13 +128,13 @@ def draw(results: Results, canvas: Canvas) -> None:
     piece = results.first_seed()
     ax = axes(canvas, "time, µs", "delivered payload, Gb/s")
     end = piece.number("end_us")
-    for name, colour in (("one", BLUE), ("two", ORANGE)):
+    for name, look in zip(FLOWS, (MRC, MRC_OTHERWISE[0]), strict=True):
         points = [
             (time, rate)
             for time, rate in zip(piece.curve("time_us"), piece.curve(name), strict=True)
             if time < end
         ]
-        ax.plot(*zip(*points, strict=True), color=colour, label=f"flow {name}")
+        ax.plot(*zip(*points, strict=True), color=look.colour, label=f"flow {name}")
     level(ax, piece.number("line_gbps"), "line rate for payload")
     shade(ax, 0, piece.number("forced_us"), "both have EV-A only")
     ax.set_ylim(bottom=0)

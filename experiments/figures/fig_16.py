@@ -18,9 +18,9 @@ from experiments.figures.collective_sweep import (
     resent_per_loss,
     share,
 )
-from experiments.figures.outage import percent
 from experiments.model import Check, Figure, Measured, Parameters, Reason, Results, Scale
 from experiments.simulate import MIB
+from experiments.words import percent
 from reports.text import bytes_text
 
 #: What is large is large beside an ACK timeout at line rate, 0.8 MB here and 1.6 MB at 400 Gb/s:

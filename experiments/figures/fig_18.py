@@ -8,8 +8,16 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import COLOURS, axes, legend, level
-from experiments.figures.outage import percent
+from experiments.drawing import (
+    MRC,
+    ROCE,
+    ROCE_MANY_QPS,
+    ROCE_PFC_ONLY,
+    axes,
+    legend,
+    level,
+)
+from experiments.figures.one_plane import one_plane
 from experiments.model import (
     Check,
     Column,
@@ -33,6 +41,7 @@ from experiments.simulate import (
     simulate,
     size,
 )
+from experiments.words import percent
 from reports.result import jain_index
 
 LINE_BPS: Final = 400 * GBPS
@@ -46,18 +55,13 @@ SETTLE_US: Final = 100
 BIN_US: Final = 50
 #: A curve whose halves differ by no more of the line rate is flat
 FLAT: Final = 0.1
-#: Name → transport, queue pairs, controller, PFC
-SETTINGS: Final[dict[str, tuple[str, int, str | None, bool]]] = {
-    "MRC": ("mrc", 1, None, False),
-    "RoCE DCQCN, 1 QP": ("roce", 1, "dcqcn", True),
-    "RoCE DCQCN, 10 QPs": ("roce", 10, "dcqcn", True),
-    "RoCE PFC only": ("roce", 1, "none", True),
+#: Name → transport, queue pairs, controller
+SETTINGS: Final[dict[str, tuple[str, int, str | None]]] = {
+    "MRC": ("mrc", 1, None),
+    "RoCE DCQCN, 1 QP": ("roce", 1, "dcqcn"),
+    "RoCE DCQCN, 10 QPs": ("roce", 10, "dcqcn"),
+    "RoCE PFC only": ("roce", 1, "none"),
 }
-_PACKET: Final = 4242
-_ECN: Final[Document] = {"min": size(25 * _PACKET), "max": size(75 * _PACKET), "probability": 1.0}
-#: MRC: what does not fit in 100 packets is trimmed. PFC: ports are paused long before this is full
-_LIMIT: Final = {False: size(100 * _PACKET), True: size(4000 * _PACKET)}
-_PFC: Final[Document] = {"xoff": size(150 * _PACKET), "xon": size(100 * _PACKET)}
 
 
 def parameters(scale: Scale) -> Sequence[Parameters]:
@@ -65,27 +69,9 @@ def parameters(scale: Scale) -> Sequence[Parameters]:
     return [{"setting": setting, "end_us": END_US[scale]} for setting in SETTINGS]
 
 
-def _topology(transport: str, pfc: bool) -> Document:
-    link = {"rate": f"{LINE_BPS}bps", "delay": "500ns"}
-    queue: Document = {"data_limit": _LIMIT[pfc], "control_limit": "1MiB"}
-    queues: Document = {"host": dict(queue), "fabric": {**queue, "ecn": _ECN}}
-    if transport == "roce":
-        queues["host"]["ecn"] = _ECN
-    if pfc:
-        queues["pfc"] = _PFC
-    return {
-        "planes": 1,
-        "t0_per_plane": 5,
-        "t1_per_plane": 4,
-        "hosts_per_t0": 4,
-        "links": {"host": link, "fabric": link},
-        "queues": queues,
-    }
-
-
 def measure(parameters: Parameters, seed: int) -> Measured:
     """One run."""
-    transport, qps, controller, pfc = SETTINGS[str(parameters["setting"])]
+    transport, qps, controller = SETTINGS[str(parameters["setting"])]
     end_us = int(parameters["end_us"] or 0)
     common: Document = {"until": ns(end_us * US), "qps": qps}
     victim = {
@@ -110,7 +96,9 @@ def measure(parameters: Parameters, seed: int) -> Measured:
         endpoint["congestion"] = {"controller": controller}
     result = simulate(
         {
-            "topology": _topology(transport, pfc),
+            "topology": one_plane(
+                transport, LINE_BPS, racks=5, uplinks=4, hosts_per_rack=4, control_limit="1MiB"
+            ),
             "traffic": [{"transfer": victim}, {"incast": burst}],
             "endpoint": endpoint,
             "measure": {"interval": ns(5 * US)},
@@ -224,10 +212,11 @@ def checks(results: Results) -> Sequence[Check]:
 def draw(results: Results, canvas: Canvas) -> None:
     """The picture."""
     ax = axes(canvas, "time, µs", "victim, Gb/s")
-    for number, setting in enumerate(SETTINGS):
+    looks = (MRC, ROCE, ROCE_MANY_QPS, ROCE_PFC_ONLY)
+    for setting, look in zip(SETTINGS, looks, strict=True):
         piece = results.of(setting=setting).first_seed()
-        ax.plot(piece.curve("time_us"), piece.curve("victim"), color=COLOURS[number], label=setting)
-    ax.axvline(INCAST_US, color="black", linestyle=":", linewidth=1)
+        ax.plot(piece.curve("time_us"), piece.curve("victim"), color=look.colour, label=setting)
+    ax.axvline(INCAST_US, color="black", linestyle=":", linewidth=1, label="the incast begins")
     level(ax, LINE_BPS / GBPS, "line rate")
     ax.set_ylim(0, LINE_BPS / GBPS * 1.05)
     legend(ax, columns=3)
@@ -246,7 +235,7 @@ FIGURE = Figure(
     parameters=parameters,
     measure=measure,
     checks=checks,
-    plots=[Plot("victim", "Rate of the victim, first seed; dotted: the incast begins.", draw)],
+    plots=[Plot("victim", f"Rate of the victim, first seed, in bins of {BIN_US} µs.", draw)],
     columns=(
         Column("victim_gbps", "victim, Gb/s", "{:.0f}".format),
         Column("victim_share", "victim, of line rate", percent),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from experiments.figures.capacity import SETTLE_NS, capacity_figure, phase_count
+from experiments.figures.capacity import SETTLING, capacity_figure, phase_count
 from experiments.figures.outage import shares_text
 from experiments.model import Check, Results, Scale
-from experiments.simulate import GBPS, MS
+from experiments.simulate import GBPS
 
 UPLINK_BPS: Final = 100 * GBPS
 #: Uplinks down in each phase
@@ -38,9 +38,7 @@ FIGURE = capacity_figure(
     paper="No discernible loss.",
     setup="One plane, four uplinks of 100 Gb/s each, a NIC of 100 Gb/s: one uplink of the "
     "sender's rack more is down in each phase, until one is left, which still "
-    "suffices. Then all are back. "
-    f"The first {SETTLE_NS // MS} ms of each phase of 5 ms (20 ms at paper scale) are left out as "
-    "settling.",
+    f"suffices. Then all are back. {SETTLING}.",
     uplink_bps=UPLINK_BPS,
     failed=FAILED,
     checks=checks,

@@ -8,7 +8,7 @@ from typing import Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import COLOURS, axes, legend
+from experiments.drawing import MRC, MRC_OTHERWISE, axes, common_legend
 from experiments.interop.connection_matrix import (
     ConnectionMatrix,
     all_to_all,
@@ -134,7 +134,7 @@ def draw(results: Results, canvas: Canvas) -> None:
             index=number + 1,
         )
         ax.set_title(workload, fontsize=9)
-        colour = iter(COLOURS)
+        looks = iter((MRC, *MRC_OTHERWISE))
         for hosts in results.distinct("hosts"):
             for rate in results.distinct("rate_gbps"):
                 of = results.of(workload=workload, hosts=hosts, rate_gbps=rate)
@@ -144,13 +144,12 @@ def draw(results: Results, canvas: Canvas) -> None:
                     times,
                     shares,
                     where="post",
-                    color=next(colour),
+                    color=next(looks).colour,
                     label=f"{hosts} hosts, {rate} Gb/s",
                 )
         ax.set_xlim(left=0)
         ax.set_ylim(0, 1.02)
-        if number == 0:
-            legend(ax, columns=2)
+    common_legend(canvas)
 
 
 FIGURE = Figure(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any, Final
 
 from matplotlib.figure import Figure as Canvas
 
-from experiments.drawing import BLUE, GREY, axes, legend, shade
-from experiments.model import Column, Measured, Parameters, Piece, Plot, Results, Scale
+from experiments.drawing import GREY, MRC, axes, legend, shade
+from experiments.model import Check, Column, Measured, Parameters, Piece, Plot, Results, Scale
 from experiments.simulate import (
     US,
     Document,
@@ -23,6 +24,7 @@ from experiments.simulate import (
     simulate,
     size,
 )
+from experiments.words import percent
 
 #: Samples of delivered payload
 INTERVAL_NS: Final = 2 * US
@@ -37,6 +39,12 @@ _DEPTH: Final = 128
 #: Six base RTTs. The default, which allows for full queues at every hop, is four times that; here
 #: no queue fills
 ENDPOINT: Final[Document] = {"timeout": 5}
+
+#: A longer run is drawn in milliseconds
+_LONG_US: Final = 5000
+#: Of a curve, at most; so many bins are then drawn as one
+_POINTS: Final = 500
+_TOGETHER: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 #: Metrics that all outages have
 COLUMNS: Final = (
@@ -75,12 +83,41 @@ def stream(source: str, destination: str, until_ns: int, name: str | None = None
     }
 
 
-def streams(source: str, destination: str, until_ns: int, parameters: Parameters) -> list[Document]:
-    """Flows both ways; one way where `both_ways` is false, for half the cost."""
+def streams(
+    source: str, destination: str, until_ns: int, *, both_ways: bool = True
+) -> list[Document]:
+    """Flows both ways, or one way for half the cost."""
     flows = [stream(source, destination, until_ns)]
-    if parameters["both_ways"]:
+    if both_ways:
         flows.append(stream(destination, source, until_ns))
     return flows
+
+
+def measure_one_fault(
+    topology: Any,
+    source: str,
+    destination: str,
+    fault: Document,
+    left: float,
+    parameters: Parameters,
+    seed: int,
+) -> Measured:
+    """A phase without a fault, one with it, one after it, each `phase_us` long.
+
+    `fault`: its kind, and what of it is not its time; `left`: the share of the rate meanwhile.
+    """
+    phase_ns = int(parameters["phase_us"] or 0) * US
+    phases = [
+        Phase(0, 1.0, False),
+        Phase(phase_ns, left, True),
+        Phase(2 * phase_ns, 1.0, False),
+    ]
+    ((kind, what),) = fault.items()
+    during = {kind: {**what, "at": ns(phase_ns), "for": ns(phase_ns)}}
+    end_ns = 3 * phase_ns
+    both_ways = bool(parameters.get("both_ways", True))
+    flows = streams(source, destination, end_ns, both_ways=both_ways)
+    return measure_outage(topology, flows, [during], phases, end_ns, seed)
 
 
 def measure_outage(
@@ -148,16 +185,29 @@ def _line_bps(flows: Sequence[Any], payload_share: float) -> float:
     return sum(senders.values()) * payload_share
 
 
-def throughput_plot(caption: str) -> Plot:
-    """Rate over time, with what is expected of each phase."""
-    return Plot("throughput", caption, draw_outage)
+def check_full_rate(
+    results: Results, claim: str, paper: str, share: str = "last_share", least: float = 0.98
+) -> Check:
+    """That the rate of a phase is at least `least` of the first one's, in every run."""
+    lowest = results.least(share)
+    return Check(claim, paper, f"{percent(lowest)} of the rate before", lowest >= least)
+
+
+def throughput_plot(whose: str, more: str = "") -> Plot:
+    """Rate over time, with what is expected of each phase. `whose`: of which flows it is."""
+    caption = f"Payload delivered {whose}, first seed. Dashed: what the links left should give."
+    return Plot("throughput", f"{caption} {more}".rstrip(), draw_outage)
 
 
 def draw_outage(results: Results, canvas: Canvas) -> None:
     """The rate over time of the run with the first seed."""
     piece = results.first_seed()
-    ax = axes(canvas, "time, µs", "delivered payload, Gb/s")
-    edges, expected = piece.curve("phase_us"), piece.curve("expected")
+    end_us = piece.curve("phase_us")[-1]
+    unit, unit_us = ("µs", 1) if end_us < _LONG_US else ("ms", 1000)
+    times, rates = _drawn_curve(piece, end_us)
+    bin_us = times[1] - times[0]
+    ax = axes(canvas, f"time, {unit}", "delivered payload, Gb/s")
+    edges, expected = [edge / unit_us for edge in piece.curve("phase_us")], piece.curve("expected")
     first = piece.number("first_gbps")
     ax.stairs(
         [first * share for share in expected],
@@ -167,30 +217,30 @@ def draw_outage(results: Results, canvas: Canvas) -> None:
         linestyle="--",
         label="what is left",
     )
-    ax.plot(*_until(piece), color=BLUE, label="delivered")
-    label: str | None = "something is broken"
+    label = f"MRC, in bins of {bin_us:.0f} µs"
+    ax.plot([time / unit_us for time in times], rates, color=MRC.colour, label=label)
+    broken_label: str | None = "something is broken"
     for start, end, broken in zip(edges, edges[1:], piece.curve("broken"), strict=False):
         if broken:
-            shade(ax, start, end, label)
-            label = None
+            shade(ax, start, end, broken_label)
+            broken_label = None
     ax.set_ylim(0, first * 1.12)
     ax.set_xlim(0, edges[-1])
     legend(ax)
 
 
-def _until(piece: Piece) -> tuple[list[float], list[float]]:
-    end = piece.curve("phase_us")[-1]
+def _drawn_curve(piece: Piece, end_us: float) -> tuple[list[float], list[float]]:
+    """The rate until the end; of a long run means of several bins, each of a few packets."""
     points = [
         (time, rate)
         for time, rate in zip(piece.curve("time_us"), piece.curve("gbps"), strict=True)
-        if time < end
+        if time < end_us
     ]
-    return [time for time, _ in points], [rate for _, rate in points]
-
-
-def percent(value: float) -> str:
-    """A share as people read it."""
-    return f"{100 * value:.1f} %"
+    together = next(count for count in _TOGETHER if count * _POINTS >= len(points))
+    groups = [points[at : at + together] for at in range(0, len(points), together)]
+    whole = [group for group in groups if len(group) == together]
+    times, rates = ([mean(point[of] for point in group) for group in whole] for of in (0, 1))
+    return times, rates
 
 
 def shares_text(results: Results, phases: int) -> str:

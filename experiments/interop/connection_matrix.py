@@ -5,8 +5,8 @@
     19->0 id 1 start 0 size 2000000
     1->25 id 2 start 500000 size 2000000
 
-Starts are in picoseconds, sizes in bytes, nodes are numbered from 0. Connections that wait for
-others (`trigger`) cannot be told in a scenario, and are refused.
+Starts are in picoseconds (taken to the nanosecond before), sizes in bytes, nodes are numbered from
+0. Connections that wait for others (`trigger`) cannot be told in a scenario, and are refused.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from experiments.interop.lines import FormatError, integer, problem, read, words_of
+from experiments.interop.lines import FormatError, Numbers, integer, problem, read, words_of
 from topologies.model import Fabric
 from topologies.scenario import Flow
 
 _PS_PER_NS: Final = 1000
-_HEADER: Final = ("Nodes", "Connections", "Triggers", "Failures")
+_UNTOLD: Final = ("Triggers", "Failures")
+_HEADER: Final = ("Nodes", "Connections", *_UNTOLD)
 _TRIGGERS: Final = ("trigger", "send_done_trigger", "recv_done_trigger")
 
 __all__ = ["Connection", "ConnectionMatrix", "FormatError", "flows_of", "load", "parse"]
@@ -62,16 +63,20 @@ def load(path: str | Path) -> ConnectionMatrix:
 
 def parse(text: str, source: str) -> ConnectionMatrix:
     """The matrix of a file's text; `source` names it in errors. Raises FormatError."""
-    header: dict[str, int] = {}
+    header = Numbers(source)
     connections = []
+    #: The line of each connection that has an id
+    line_of_id: dict[int, int] = {}
     line = 1
     for line, words in words_of(text):
         if words[0] in _HEADER:
-            header[words[0]] = integer(source, line, words[0], words[1:])
+            header.read(line, words[0], words[1:], 1 if words[0] == "Nodes" else 0)
+            if words[0] in _UNTOLD and header[words[0].lower()]:
+                raise problem(source, line, f"{words[0]}: cannot be told in a scenario")
         elif "->" in words[0]:
-            if "Nodes" not in header:
+            if "nodes" not in header:
                 raise problem(source, line, "Nodes must stand before the first connection")
-            connections.append(_connection(source, line, words, header["Nodes"]))
+            connections.append(_connection(source, line, words, header["nodes"], line_of_id))
         elif words[0] in ("trigger", "failure"):
             raise problem(source, line, f"{words[0]}: cannot be told in a scenario")
         else:
@@ -80,15 +85,20 @@ def parse(text: str, source: str) -> ConnectionMatrix:
                 line,
                 f"{words[0]!r}: is neither a connection (3->7) nor one of {', '.join(_HEADER)}",
             )
-    if "Nodes" not in header:
+    if "nodes" not in header:
         raise problem(source, line, "Nodes is missing")
-    told = header.get("Connections", len(connections))
+    told = header.get("connections", len(connections))
     if told != len(connections):
-        raise problem(source, line, f"Connections: says {told}, but there are {len(connections)}")
-    return ConnectionMatrix(header["Nodes"], tuple(connections))
+        raise header.problem(
+            "connections",
+            f"Connections: says {told}, but there are {len(connections)}",
+        )
+    return ConnectionMatrix(header["nodes"], tuple(connections))
 
 
-def _connection(source: str, line: int, words: list[str], nodes: int) -> Connection:
+def _connection(
+    source: str, line: int, words: list[str], nodes: int, line_of_id: dict[int, int]
+) -> Connection:
     ends = [
         integer(source, line, name, [part])
         for name, part in zip(("sender", "receiver"), words[0].split("->", 1), strict=True)
@@ -98,7 +108,7 @@ def _connection(source: str, line: int, words: list[str], nodes: int) -> Connect
             raise problem(source, line, f"{words[0]}: there are nodes 0 to {nodes - 1}")
     if ends[0] == ends[1]:
         raise problem(source, line, f"{words[0]}: a node does not send to itself")
-    values: dict[str, int] = {}
+    values = Numbers(source, line)
     for name, value in zip(words[1::2], [*words[2::2], None], strict=False):
         if name in _TRIGGERS:
             raise problem(
@@ -107,10 +117,14 @@ def _connection(source: str, line: int, words: list[str], nodes: int) -> Connect
         if name not in ("id", "start", "size"):
             raise problem(source, line, f"{name}: is none of id, start, size")
         least = 0 if name == "start" else 1
-        values[name] = integer(source, line, name, [] if value is None else [value], least)
+        values.read(line, name, [] if value is None else [value], least)
     for name in ("start", "size"):
         if name not in values:
             raise problem(source, line, f"{words[0]}: {name} is missing")
+    if "id" in values:
+        first = line_of_id.setdefault(values["id"], line)
+        if first != line:
+            raise problem(source, line, f"id: {values['id']} is that of line {first} already")
     return Connection(ends[0], ends[1], values["size"], values["start"] // _PS_PER_NS)
 
 

@@ -16,17 +16,17 @@
     Downlink_Latency_ns 1000
 
 Tier 0 are the leaves (T0), tier 1 the spines (T1), links those below a tier. One plane; queues are
-not in the file, but on htsim's command line. Three tiers, bundles of links and switches that take
-time cannot be told in a topology of ours, and are refused.
+`QueueSpec`'s to say, as htsim's command line does. Three tiers, pods, bundles of links, switches
+that take time and queues in the file are refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from experiments.interop.lines import FormatError, integer, problem, read, words_of
+from experiments.interop.lines import FormatError, Numbers, integer, problem, read, words_of
 from topologies.model import Fabric
 from topologies.settings import EcnSettings, LinkSettings, QueueSettings
 from topologies.timing import full_frame_bytes
@@ -41,9 +41,9 @@ _ATTRIBUTES: Final = (
     "oversubscribed",
     "switch_latency_ns",
     "bundle",
-    "queue_up",
-    "queue_down",
 )
+#: What a tier may say, but nothing else of it
+_PLAIN: Final = {"bundle": 1, "switch_latency_ns": 0}
 _CONTROL_LIMIT_BYTES: Final = 256 << 10
 
 
@@ -73,13 +73,18 @@ class LeafSpine:
         """Leaf switches."""
         return self.nodes // self.hosts_per_leaf
 
+    @property
+    def oversubscription(self) -> int:
+        """Hosts to an uplink of a leaf, as htsim counts; 1 where there are more uplinks."""
+        return max(self.hosts_per_leaf // self.spines, 1)
+
     def text(self) -> str:
         """As htsim reads it."""
         return (
             f"Nodes {self.nodes}\nTiers 2\nPodsize {self.nodes}\n\n"
             f"Tier 0\nDownlink_speed_Gbps {self.host_rate_bps // _GBPS}\n"
             f"Radix_Down {self.hosts_per_leaf}\nRadix_Up {self.spines}\n"
-            f"Oversubscribed {max(self.hosts_per_leaf // self.spines, 1)}\n"
+            f"Oversubscribed {self.oversubscription}\n"
             f"Downlink_Latency_ns {self.host_delay_ns}\nSwitch_Latency_ns 0\n\n"
             f"Tier 1\nDownlink_speed_Gbps {self.fabric_rate_bps // _GBPS}\n"
             f"Radix_Down {self.leaves}\nDownlink_Latency_ns {self.fabric_delay_ns}\n"
@@ -108,12 +113,6 @@ class LeafSpine:
         )
 
 
-@dataclass(slots=True)
-class _Tier:
-    line: int
-    values: dict[str, int] = field(default_factory=dict)
-
-
 def load(path: str | Path) -> LeafSpine:
     """The fabric of a file. Raises FormatError."""
     return parse(read(path), str(path))
@@ -121,65 +120,70 @@ def load(path: str | Path) -> LeafSpine:
 
 def parse(text: str, source: str) -> LeafSpine:
     """The fabric of a file's text; `source` names it in errors. Raises FormatError."""
-    header: dict[str, int] = {}
-    tiers: dict[int, _Tier] = {}
-    tier: _Tier | None = None
+    header = part = Numbers(source)
+    tiers: dict[int, Numbers] = {}
     line = 1
     for line, words in words_of(text):
         name = words[0].lower()
         if name == "tier":
             number = integer(source, line, words[0], words[1:])
-            tier = tiers[number] = _Tier(line)
+            if number in tiers:
+                first = tiers[number].line
+                raise problem(source, line, f"Tier {number}: is there twice, first in line {first}")
+            part = tiers[number] = Numbers(source, line)
             continue
-        if name not in (_HEADER if tier is None else _ATTRIBUTES):
-            known = ", ".join(_HEADER if tier is None else _ATTRIBUTES)
-            raise problem(source, line, f"{words[0]}: is none of {known}")
-        into = header if tier is None else tier.values
-        if name in into:
-            raise problem(source, line, f"{words[0]}: is there twice")
-        least = 0 if name.endswith("_ns") else 1
-        into[name] = integer(source, line, words[0], words[1:], least)
-    for name in ("nodes", "tiers"):
+        known = _HEADER if part is header else _ATTRIBUTES
+        if name in ("queue_up", "queue_down"):
+            raise problem(source, line, f"{words[0]}: queues are not read; leave it out")
+        if name not in known:
+            raise problem(source, line, f"{words[0]}: is none of {', '.join(known)}")
+        part.read(line, words[0], words[1:], 0 if name.endswith("_ns") else 1)
+    for name in _HEADER[:2]:
         if name not in header:
             raise problem(source, line, f"{name.capitalize()} is missing")
-    if header["tiers"] != 2 or set(tiers) - {0, 1}:
-        raise problem(source, line, f"Tiers: {header['tiers']}: only two make a leaf-spine fabric")
-    return _checked(source, header, tiers, line)
-
-
-def _checked(source: str, header: dict[str, int], tiers: dict[int, _Tier], line: int) -> LeafSpine:
+    if header["tiers"] != 2:
+        raise header.problem(
+            "tiers",
+            f"Tiers: {header['tiers']}: only two make a leaf-spine fabric",
+        )
     for number, names in ((0, ("radix_down", "radix_up")), (1, ("radix_down",))):
         if number not in tiers:
             raise problem(source, line, f"Tier {number} is missing")
-        for name in (*names, "downlink_speed_gbps", "downlink_latency_ns"):
-            if name not in tiers[number].values:
-                raise problem(source, tiers[number].line, f"Tier {number}: {name} is missing")
-        for name, plain in (("bundle", 1), ("switch_latency_ns", 0)):
-            value = tiers[number].values.get(name, plain)
-            if value != plain:
-                raise problem(
-                    source,
-                    tiers[number].line,
-                    f"Tier {number}: {name} {value}: only {plain} can be",
-                )
-    leaf, spine = tiers[0].values, tiers[1].values
+        _check_tier(number, tiers[number], (*names, "downlink_speed_gbps", "downlink_latency_ns"))
+    for number in sorted(tiers.keys() - {0, 1}):
+        raise problem(source, tiers[number].line, f"Tier {number}: of two there are tiers 0 and 1")
+    return _shape(header, tiers[0], tiers[1])
+
+
+def _check_tier(number: int, tier: Numbers, needed: tuple[str, ...]) -> None:
+    for name in needed:
+        if name not in tier:
+            raise tier.problem(name, f"Tier {number}: {name} is missing")
+    plain = _PLAIN if number == 0 else {**_PLAIN, "oversubscribed": 1}
+    for name, value in plain.items():
+        if tier.get(name, value) != value:
+            raise tier.problem(
+                name,
+                f"Tier {number}: {name} {tier[name]}: only {value} can be",
+            )
+    if "radix_up" in tier and "radix_up" not in needed:
+        raise tier.problem("radix_up", f"Tier {number}: radix_up: it has no uplinks")
+
+
+def _shape(header: Numbers, leaf: Numbers, spine: Numbers) -> LeafSpine:
     nodes, hosts = header["nodes"], leaf["radix_down"]
     if hosts * spine["radix_down"] != nodes:
-        raise problem(
-            source,
-            tiers[1].line,
+        raise header.problem(
+            "nodes",
             f"Nodes: {nodes} are not {spine['radix_down']} leaves (Radix_Down of tier 1) of "
             f"{hosts} hosts",
         )
-    ratio = leaf.get("oversubscribed")
-    if ratio is not None and hosts // leaf["radix_up"] != ratio:
-        raise problem(
-            source,
-            tiers[0].line,
-            f"Tier 0: Oversubscribed {ratio}: {hosts} hosts and {leaf['radix_up']} uplinks "
-            f"are {hosts // leaf['radix_up']} to one",
+    if header.get("podsize", nodes) != nodes:
+        raise header.problem(
+            "podsize",
+            f"Podsize: {header['podsize']}: of two tiers all {nodes} nodes are one pod",
         )
-    return LeafSpine(
+    shape = LeafSpine(
         nodes=nodes,
         hosts_per_leaf=hosts,
         spines=leaf["radix_up"],
@@ -188,6 +192,14 @@ def _checked(source: str, header: dict[str, int], tiers: dict[int, _Tier], line:
         host_delay_ns=leaf["downlink_latency_ns"],
         fabric_delay_ns=spine["downlink_latency_ns"],
     )
+    told = leaf.get("oversubscribed", shape.oversubscription)
+    if told != shape.oversubscription:
+        raise leaf.problem(
+            "oversubscribed",
+            f"Tier 0: Oversubscribed {told}: {hosts} hosts and {shape.spines} uplinks are "
+            f"{shape.oversubscription} to one",
+        )
+    return shape
 
 
 __all__ = ["FormatError", "LeafSpine", "QueueSpec", "load", "parse"]

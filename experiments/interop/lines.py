@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from topologies.documents import DocumentError, read_text
+
+#: Python's own int() takes 1_000 and digits of other scripts as well
+_INTEGER: Final = re.compile(r"-?[0-9]{1,30}")
 
 
 class FormatError(DocumentError):
@@ -26,16 +31,44 @@ def words_of(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def integer(source: str, line: int, name: str, words: list[str], least: int = 0) -> int:
-    """The number behind a word. Raises FormatError."""
+    """The number behind a word, and nothing else. Raises FormatError."""
     if not words:
         raise problem(source, line, f"{name}: is without its value")
-    try:
-        value = int(words[0])
-    except ValueError:
-        raise problem(source, line, f"{name}: {words[0]!r} is not an integer") from None
+    if len(words) > 1:
+        raise problem(source, line, f"{name}: {' '.join(words)}: has one value only")
+    if not _INTEGER.fullmatch(words[0]):
+        raise problem(source, line, f"{name}: {words[0]!r} is not an integer")
+    value = int(words[0])
     if value < least:
         raise problem(source, line, f"{name}: {value} is too small: it must be at least {least}")
     return value
+
+
+class Numbers(dict[str, int]):
+    """What a part of a file says: numbers by the word before them, in lower case, each once.
+
+    `line` is where the part begins.
+    """
+
+    def __init__(self, source: str, line: int = 1) -> None:
+        super().__init__()
+        self.line = line
+        self._source = source
+        self._line_of: dict[str, int] = {}
+
+    def read(self, line: int, word: str, values: list[str], least: int = 0) -> None:
+        """Take the number behind a word of a line. Raises FormatError."""
+        name = word.lower()
+        if name in self:
+            first = self._line_of[name]
+            where = f", first in line {first}" if first != line else ""
+            raise problem(self._source, line, f"{word}: is there twice{where}")
+        self[name] = integer(self._source, line, word, values, least)
+        self._line_of[name] = line
+
+    def problem(self, name: str, message: str) -> FormatError:
+        """The complaint about what a word says, or about the part that does not say it."""
+        return problem(self._source, self._line_of.get(name, self.line), message)
 
 
 def read(path: str | Path) -> str:

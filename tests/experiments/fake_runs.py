@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.local import LocalProcesses
 from experiments.model import Measured, Piece, Run
+from experiments.store import Store
+from experiments.sweep import sweep
+from experiments.worker import OtherCodeError
 
 _DEADLINE_S = 60.0
 
@@ -50,6 +55,26 @@ def dies_last(run: Run, code: str) -> Piece:
     return dies(run, code)
 
 
+def other_code(run: Run, code: str) -> Piece:
+    """A worker that has another checkout."""
+    raise OtherCodeError(f"{run.figure}: this worker's code is 2, not {code}")
+
+
+def for_ever(run: Run, code: str) -> Piece:
+    """Says which process it is, and goes on until it is ended."""
+    begun = Path(str(run.parameters["folder"])) / f"pid-{_number(run)}"
+    begun.with_suffix(".tmp").write_text(str(os.getpid()))
+    begun.with_suffix(".tmp").rename(begun)
+    while True:
+        signal.pause()
+
+
+def sweep_for_ever(folder: str) -> None:
+    """In a process of its own: two runs that do not end."""
+    store = Store(Path(folder) / "runs", version_of)
+    sweep(runs(2, folder), store, LocalProcesses(2, for_ever), Seen(), version_of=version_of)
+
+
 def _number(run: Run) -> int:
     return int(run.parameters["number"] or 0)
 
@@ -72,14 +97,14 @@ class Seen:
         self.failures: list[tuple[int, str, bool]] = []
         self.made: list[int] = []
 
-    def begun(self, runs: int, kept: int) -> None:
-        self.kept = kept
+    def begun(self, runs: Sequence[Run], kept: Sequence[Piece]) -> None:
+        self.kept = len(kept)
 
     def started(self, run: Run) -> None:
         pass
 
-    def ended(self, run: Run, failure: str | None, again: bool) -> None:
-        if failure is None:
-            self.made.append(_number(run))
-        else:
-            self.failures.append((_number(run), failure, again))
+    def finished(self, piece: Piece) -> None:
+        self.made.append(_number(piece.run))
+
+    def failed(self, run: Run, why: str, again: bool) -> None:
+        self.failures.append((_number(run), why, again))

@@ -32,4 +32,4 @@ def test_an_unknown_claim_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit) as left:
         claims.main(["two-flow"])
     assert left.value.code == 2
-    assert "two-flow: no such claim; there are one-qp" in capsys.readouterr().err
+    assert "two-flow: no such claim; did you mean two-flows?" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from experiments.backend import ClusterError
+from experiments.backend import ChangedCodeError, ClusterError
 from experiments.cluster import DaskCluster
 from experiments.store import Store
 from experiments.sweep import sweep
@@ -65,6 +65,17 @@ def test_an_error_on_a_worker_is_one_line(scheduler: str, tmp_path: Path) -> Non
         version_of=version_of,
     )
     assert [failed.why for failed in outcome.failed] == ["ValueError: number: 1 is odd"]
+
+
+def test_a_worker_with_other_code_ends_the_sweep(scheduler: str, tmp_path: Path) -> None:
+    with pytest.raises(ChangedCodeError, match="fake: this worker's code is 2, not 1"):
+        sweep(
+            runs(3),
+            Store(tmp_path / "runs", version_of),
+            DaskCluster(scheduler, fake_runs.other_code),
+            Seen(),
+            version_of=version_of,
+        )
 
 
 def test_no_scheduler_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,12 @@ def test_what_measures_counts() -> None:
     assert measuring_part(_MODULE) != measuring_part(_MODULE.replace("return SIZE", "return 1"))
 
 
+def test_what_only_pictures_need_does_not_count() -> None:
+    drawn = f"from experiments.drawing import MRC\n{_MODULE}"
+    assert measuring_part(drawn) == measuring_part(_MODULE)
+    assert measuring_part(f"from sim.clock import MRC\n{_MODULE}") != measuring_part(_MODULE)
+
+
 def test_packages_and_the_compiled_program_count(tmp_path: Path) -> None:
     for folder in ("host", "p4src/build"):
         (tmp_path / folder).mkdir(parents=True)

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,7 +29,7 @@ from experiments.model import (
     Run,
     Scale,
 )
-from experiments.output import show
+from experiments.output import show, write
 from experiments.sweep import Outcome
 from tests.signals import hear_ctrl_c
 
@@ -43,9 +45,11 @@ def _run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_names() -> None:
     assert names_meant(("9a", "fig-9a", "13")) == ["fig-9a", "fig-12"]
-    assert names_meant(("all",)) == list(catalogue.FIGURES)
-    with pytest.raises(UnknownFigureError, match="fig-9x: no such experiment; did you mean fig-9"):
-        names_meant(("fig-9x",))
+    assert names_meant(("18", "all", "9a")) == list(catalogue.FIGURES)
+    assert names_meant(("19a", "bins", "8")) == ["fig-8", "fig-19a", "bins"]
+    for given in (("fig-9x",), ("9x",), ("all", "9x")):
+        with pytest.raises(UnknownFigureError, match="9x: no such experiment; did you mean fig-9"):
+            names_meant(given)
 
 
 def test_a_typo_is_one_line(
@@ -124,6 +128,29 @@ def test_what_is_written_and_how_it_ends(
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
 
 
+def test_a_reason_stands_below_its_claim_and_is_told_once(tmp_path: Path) -> None:
+    reason = Reason("a `queue` was full", "3 drops", True)
+    differing = [Check(f"claim {number}", "", "", False, reason) for number in range(2)]
+    figure = replace(
+        _figure(holds=True),
+        name="table-5.2.1",
+        checks=lambda results: [Check("a first", "", "", True), *differing],
+    )
+    pieces = [
+        Piece(Run("table-5.2.1", {"loss": loss, "bytes": 2048}, 0), Measured({"free_least": 1.0}))
+        for loss in (0.0, 0.01)
+    ]
+    shown = show(figure, Outcome(pieces), 2)
+    page = write(tmp_path, [shown], Scale.TINY, {}).read_text()
+    place = [page.index(text) for text in ("a first", "claim 0", "Differs because", "claim 1")]
+    assert place == sorted(place)
+    assert page.count("Differs because") == 1 and "For the reason given above" in page
+    assert "a <code>queue</code> was full (checked: 3 drops)" in page
+    assert ">1 %<" in page and ">2 KiB<" not in page  # only what varies is a column
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert names == {"table-5.2.1-empty.svg", "table-5.2.1-empty.png"}
+
+
 def test_a_figure_that_cannot_be_judged_fails_and_others_are_shown() -> None:
     run = Run("fig-14", {}, 0)
     outcome = Outcome([Piece(run, Measured({"free_least": None}))])
@@ -152,7 +179,14 @@ def test_a_scheduler_that_does_not_answer_is_one_line(
     assert capsys.readouterr().err == "mrc-experiment: tcp://h:1: no scheduler answers there\n"
 
 
-def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "everybody", "code"),
+    [(signal.SIGINT, True, 130), (signal.SIGTERM, True, 143), (signal.SIGTERM, False, 143)],
+    ids=["Ctrl-C", "SIGTERM to the group", "SIGTERM to the command"],
+)
+def test_a_signal_ends_everything(
+    number: signal.Signals, everybody: bool, code: int, tmp_path: Path
+) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "experiments", "run", "9a", "--scale", "paper", "--out", tmp_path],
         stderr=subprocess.PIPE,
@@ -162,22 +196,35 @@ def test_ctrl_c_ends_everything(tmp_path: Path) -> None:
     ) as process:
         assert process.stderr is not None
         assert "runs to make" in process.stderr.readline()
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number) if everybody else process.send_signal(number)
         try:
-            assert process.wait(30) == 130
+            assert process.wait(30) == code
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # else nothing would end it
             raise
         last = process.stderr.read().strip()
-        assert last == "mrc-experiment: interrupted; finished runs are kept"
+        assert last == (
+            "mrc-experiment: interrupted; 0 of 5 runs are finished and kept: "
+            "the same command goes on from there"
+        )
     # Nobody of the group is left: not even the process that others are forked from
-    for _ in range(100_000):
+    deadline_s = time.monotonic() + 60
+    while left := _alive_in_group(process.pid):
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.01)
+
+
+def _alive_in_group(group: int) -> list[str]:
+    """Command lines of its processes; those that only nobody has waited for yet are none."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return
-        os.sched_yield()
-    pytest.fail("processes are left")
+            state, _, its_group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
 
 
 def test_all_figures_have_runs_at_every_scale() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from experiments.backend import ChangedCodeError
 from experiments.local import LocalProcesses
-from experiments.model import Run
+from experiments.model import Piece, Run
 from experiments.store import Store
 from experiments.sweep import Outcome, sweep
 from tests.experiments import fake_runs
@@ -89,7 +95,7 @@ def test_a_run_that_always_dies_is_reported(tmp_path: Path) -> None:
 
 def test_what_was_finished_before_an_interrupt_is_kept(tmp_path: Path) -> None:
     class Interrupts(Seen):
-        def ended(self, run: Run, failure: str | None, again: bool) -> None:
+        def finished(self, piece: Piece) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -98,3 +104,41 @@ def test_what_was_finished_before_an_interrupt_is_kept(tmp_path: Path) -> None:
     outcome = _sweep(runs(5), tmp_path, fake_runs.double, seen)
     assert seen.kept == 1
     assert len(outcome.pieces) == 5
+
+
+def test_code_that_was_changed_meanwhile_ends_the_sweep(tmp_path: Path) -> None:
+    with pytest.raises(ChangedCodeError, match="fake: the code was changed while this ran"):
+        _sweep(runs(5), tmp_path, fake_runs.other_code)
+
+
+def test_a_run_that_cannot_be_kept_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(beside: Path, target: Path) -> None:
+        assert beside.exists()
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path, version_of)
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.keep(fake_runs.double(runs(1)[0], "1"))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_runs_end_with_the_process_that_wants_them(tmp_path: Path) -> None:
+    """Even where it is killed, and cannot end anybody."""
+    code = f"from tests.experiments import fake_runs; fake_runs.sweep_for_ever({str(tmp_path)!r})"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        try:
+            while len(list(tmp_path.glob("pid-?"))) < 2:
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.kill()
+            # Is at its end when the last process that could write to it is
+            _, said = process.communicate(timeout=60)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert said == ""
