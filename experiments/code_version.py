@@ -22,6 +22,7 @@ _SOURCES: Final = (
     "topologies",
     "p4src/build",
     "p4src/__init__.py",
+    "reports/evs.py",
     "reports/rates.py",
     "reports/result.py",
     "reports/verdict.py",

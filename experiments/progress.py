@@ -57,9 +57,10 @@ class SweepProgress:
 
     def finished(self, piece: Piece) -> None:
         """A run was made."""
-        self._made_cpu_s += piece.cpu_s
-        self._last_s = self._clock()
         self._is_done(piece)
+        self._last_s = self._clock()
+        # Last: from now on another thread goes by all of it (`left_s`)
+        self._made_cpu_s += piece.cpu_s
 
     def failed(self, run: Run, why: str, again: bool) -> None:
         """A run failed; `again`: it is made once more."""

@@ -18,7 +18,8 @@ WORDS: Final[Mapping[str, str]] = {
     "QP": "queue pair: one reliable connection",
     "share of line rate": "of what headers leave of the rate of the NIC, unless it says otherwise",
     "phase": "a part of a run between two faults",
-    "lowest 10 µs": "the lowest rate in any bin of that length, beside the rate before the faults",
+    "lowest 10 µs": "the lowest rate in any bin of that length (in runs of more than 8 ms: of 8 to "
+    "32 µs), beside the rate before the faults",
     "trimmed": "a queue was full: the switch sent on the headers alone, and the data is sent again",
     "timeout": "an ACK timeout: a packet was sent again because nothing was heard of it",
     "bus bandwidth": "of a collective, as nccl-tests have it: comparable between numbers of ranks",

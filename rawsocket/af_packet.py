@@ -42,7 +42,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from rawsocket.losses import Loss, PortError
+from rawsocket.losses import INTERFACE_DROPPED, Loss, PortError
 from rawsocket.offload import (
     UNFINISHED_MASK,
     VNET_HEADER_BYTES,
@@ -62,10 +62,6 @@ SEND_BUFFER_BYTES: Final = 16 << 20
 interface that delays (tc netem) would limit the rate."""
 
 BACKLOG_FRAMES: Final = 4096
-INTERFACE_DROPPED: Final = "interface_dropped"
-"""On a veth pair such a frame is the sender's still: the kernel refuses it there, and it may try
-again; neither end counts it as sent or received."""
-
 ENOBUFS_RETRIES: Final = 20
 """The runtime retries every millisecond: a queue that stays full for 20 ms is not coming back."""
 

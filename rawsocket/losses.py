@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+INTERFACE_DROPPED: Final = "interface_dropped"
+"""A reason. On a veth pair such a frame is the sender's still: the kernel refuses it there, and it
+may try again; neither end counts it as sent or received."""
 
 
 class PortError(Exception):

@@ -106,6 +106,7 @@ def measure_collective(op: str, parameters: Parameters, seed: int) -> Measured:
         seed,
     )
     done = result.collective("work")
+    pause_frames = 0 if result.pauses is None else result.pauses.frames
     # What is not over in time has at most what the limit leaves it
     bus_bps = done.bus_bps
     if not done.done:
@@ -121,7 +122,8 @@ def measure_collective(op: str, parameters: Parameters, seed: int) -> Measured:
             "marked": done.ecn_marked,
             "lost": result.lost.get("random loss", 0),
             "packets": done.packets,
-            "frames": result.sent,
+            # Of NICs; pause frames are those of switches
+            "frames": result.sent - pause_frames,
         }
     )
 

@@ -158,6 +158,7 @@ class Rank:
             async with asyncio.timeout_at(deadline_s):
                 for number in range(plan.rounds):
                     if number:
+                        del job  # And with it its buffers, before there are others
                         job = Job(group, _of_round(plan.spec, number))
                     await _finished(job, rounds)
                     wrong += job.wrong_elements

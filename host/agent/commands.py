@@ -28,7 +28,6 @@ from host.agent.workspace import (
     Connection,
     Region,
     Workspace,
-    pattern,
 )
 from host.verbs import QpInfo, SendFlags, Sge, WorkCompletion
 
@@ -211,12 +210,12 @@ class Session:
                 content = bytes.fromhex(text)
             except ValueError as error:
                 raise UsageError(f"hex: {error}") from None
+            region.fill(offset, content)
+            filled = len(content)
         else:
             assert seed is not None
-            # Nothing is drawn that does not fit
-            content = pattern(len(region.mr.view(offset, length)), seed)
-        region.fill(offset, content)
-        return {"sha256": region.digest(offset, len(content))}
+            filled = region.fill_with_pattern(offset, length, seed)
+        return {"sha256": region.digest(offset, filled)}
 
     async def digest(self, fields: Fields) -> Mapping[str, Any]:
         """SHA-256 of a part of a region."""

@@ -1,8 +1,8 @@
 """How much memory all users of an agent may have together.
 
 What a request may ask for is limited one by one (a region, an exchange); this is the limit of all
-that are there at a time, so that the agent and the machine live on whatever is asked of it. Files
-that are mapped do not count.
+that are there at a time: regions, messages and slots of flows, vectors of collectives. What is
+drawn and compared beside them for a while does not count, nor do queue pairs and mapped files.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from host.agent.errors import AgentError, UsageError
 from host.agent.exchange import Exchange
 from host.agent.jsonlines import Fields
 from host.agent.perftest import Bandwidth, BandwidthResult, Latency, Load
-from host.agent.workspace import Workspace, pattern
+from host.agent.workspace import Workspace
 from host.verbs import MrInfo
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def write_bw(session: Session, fields: Fields) -> Mapping[str, Any]:
             whole = connection.remote.regions[0]
             targets.append(MrInfo(whole.addr + number * size_bytes, size_bytes, whole.rkey))
         for number, load in enumerate(cycle(loads) if forever else loads):
-            source.fill(0, pattern(load.size_bytes, 2 * number))
+            source.fill_with_pattern(0, load.size_bytes, 2 * number)
             wanted = source.digest(0, load.size_bytes)
             result = await _bandwidth(
                 exchange, Bandwidth(connections, source, targets, load), load, number, both
@@ -53,7 +53,7 @@ async def write_bw(session: Session, fields: Fields) -> Mapping[str, Any]:
             for part in range(qps):
                 await _compare(exchange, part * size_bytes, load.size_bytes, wanted)
             if both:
-                source.fill(0, pattern(load.size_bytes, 2 * number + 1))
+                source.fill_with_pattern(0, load.size_bytes, 2 * number + 1)
                 wanted = source.digest(0, load.size_bytes)
                 for part in range(qps):
                     if sink.digest(part * size_bytes, load.size_bytes) != wanted:
@@ -111,7 +111,7 @@ async def write_lat(session: Session, fields: Fields) -> Mapping[str, Any]:
         assert connection.remote is not None
         target = connection.remote.regions[0]
         for number, load in enumerate(loads):
-            source.fill(0, pattern(load.size_bytes, number))
+            source.fill_with_pattern(0, load.size_bytes, number)
             wanted = source.digest(0, load.size_bytes)
             result = await Latency(connection, source, target, load).run()
             await _compare(exchange, 0, load.size_bytes, wanted)

@@ -17,7 +17,7 @@ from host.agent.flow_target import FlowTarget
 from host.agent.jsonlines import Fields
 from host.agent.perftest import Bandwidth, Echo, Load
 from host.agent.service import Service
-from host.agent.workspace import Connection, Region, Workspace, pattern
+from host.agent.workspace import Connection, Region, Workspace
 from host.verbs import MrInfo, QpInfo, WcOpcode, WcStatus, WorkCompletion
 
 #: Of all queue pairs of one perftest
@@ -114,7 +114,7 @@ class PerftestService(Service):
                 MrInfo(sink.addr + number * self._size_bytes, self._size_bytes, sink.rkey)
                 for number, sink in enumerate(sinks)
             ]
-            self._source.fill(0, pattern(load.size_bytes, seed))
+            self._source.fill_with_pattern(0, load.size_bytes, seed)
             bandwidth = Bandwidth(self.connections, self._source, targets, load)
             return (await bandwidth.run()).to_json()
         return await super().handle(request, fields)

@@ -9,7 +9,7 @@ import mmap
 import os
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,12 +38,11 @@ _PATTERN_BLOCK_BYTES: Final = 1 << 20
 _MAX_KEPT: Final = 1 << 16
 
 
-def pattern(size_bytes: int, seed: int) -> bytes:
-    """Bytes that follow from a seed, and differ from seed to seed."""
+def pattern(size_bytes: int, seed: int) -> Iterator[bytes]:
+    """Bytes that follow from a seed, and differ from seed to seed, block by block."""
     rng = random.Random(seed)
-    whole, rest = divmod(size_bytes, _PATTERN_BLOCK_BYTES)
-    blocks = [rng.randbytes(_PATTERN_BLOCK_BYTES) for _ in range(whole)]
-    return b"".join((*blocks, rng.randbytes(rest)))
+    for start in range(0, size_bytes, _PATTERN_BLOCK_BYTES):
+        yield rng.randbytes(min(_PATTERN_BLOCK_BYTES, size_bytes - start))
 
 
 async def _take(
@@ -90,6 +89,15 @@ class Region:
     def fill(self, offset: int, content: bytes) -> None:
         """Put bytes there."""
         self.mr.view(offset, len(content))[:] = content
+
+    def fill_with_pattern(self, offset: int, length: int | None, seed: int) -> int:
+        """Put bytes there that follow from a seed. Returns how many."""
+        view = self.mr.view(offset, length)
+        done = 0
+        for block in pattern(len(view), seed):
+            view[done : done + len(block)] = block
+            done += len(block)
+        return done
 
     def read(self, offset: int, length: int | None) -> bytes:
         """A copy of a part."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from host.collectives.blocks import Blocks
 from host.collectives.datatypes import DataType
 from host.collectives.group import Group
-from host.collectives.link import Outgoing
+from host.collectives.link import Outgoing, ignore
 from host.collectives.messages import Signature
-from host.collectives.operation import Operation, check_indices, ignore
+from host.collectives.operation import Operation, check_indices
 from host.collectives.transport import overlap
 
 

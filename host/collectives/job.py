@@ -120,7 +120,6 @@ class Job:
         self.wrong_elements = 0
         self.failure: Failure | None = None
         self.on_done: Callable[[Job], None] | None = None
-        self._operation: Operation | None = None
         element_bytes = spec.data_type.size_bytes
         mine, result = (
             count * element_bytes for count in spec.kind.counts(spec.count(group.size), group.size)

@@ -139,6 +139,10 @@ class Link:
         return None
 
 
+def ignore(_: int) -> None:
+    """For streams of which nobody needs to know what is sent, or what came."""
+
+
 class Outgoing:
     """The chunks that one operation sends to one rank.
 
@@ -214,6 +218,10 @@ class Outgoing:
         self._limit = max(self._limit, limit)
         self._pump()
 
+    def close(self) -> None:
+        """The operation is over; of what is on its way it need not know."""
+        self._sent = ignore
+
     def completed(self, index: int) -> None:
         """A chunk is acknowledged."""
         self.posted -= 1
@@ -274,6 +282,10 @@ class Incoming:
         self._link.control(
             Immediate(Kind.CREDIT, self.sequence, limit), _CREDIT_BYTE, CREDIT_OFFSET
         )
+
+    def close(self) -> None:
+        """The operation is over."""
+        self._arrived = ignore
 
     def received(self, index: int) -> str | None:
         """A chunk came. Returns what is wrong with it, if something is."""

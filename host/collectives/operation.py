@@ -75,8 +75,14 @@ class Operation(ABC):
         self.done = True
         self.failure = failure
         self.group.ended(self)
-        if self.on_done is not None:
-            self.on_done(self)
+        on_done, self.on_done = self.on_done, None
+        # They know it as it knows them: whoever lets go of it lets go of its buffers, at once
+        for outgoing in self._outgoing:
+            outgoing.close()
+        for incoming in self._incoming:
+            incoming.close()
+        if on_done is not None:
+            on_done(self)
 
     # --- what collectives do and use ---
 
@@ -102,10 +108,6 @@ class Operation(ABC):
         self._incoming.append(incoming)
         incoming.announce(self.signature, landings)
         return incoming
-
-
-def ignore(_: int) -> None:
-    """For streams of which nobody needs to know what is sent."""
 
 
 def source(buffer: Buffer, needed_bytes: int, name: str) -> memoryview:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
+import experiments
+from experiments import code_version
 from experiments.code_version import figure_version, measuring_part, packages_version
+
+ROOT: Final = Path(experiments.__file__).parent.parent
+#: What a run imports and what decides none of its numbers: how it tells how far it is, and the
+#: counters of real sockets
+DECIDES_NOTHING: Final = {"reports/progress.py", "reports/text.py", "rawsocket/losses.py"}
 
 _MODULE = '''"""A figure."""
 SIZE = 4
@@ -50,6 +60,34 @@ def test_packages_and_the_compiled_program_count(tmp_path: Path) -> None:
     versions.append(packages_version.__wrapped__(tmp_path))
     assert len(set(versions)) == 3
     assert versions[2] == versions[3]
+
+
+def test_all_that_a_run_goes_through_counts() -> None:
+    counted = {path.relative_to(ROOT).as_posix() for path in code_version._files(ROOT)}
+    left, seen = [ROOT / "experiments/simulate.py"], set()
+    while left:
+        path = left.pop()
+        if path not in seen:
+            seen.add(path)
+            left += _imported(path)
+    gone_through = {path.relative_to(ROOT).as_posix() for path in seen}
+    assert len(gone_through) > 100
+    assert gone_through - counted == DECIDES_NOTHING
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    """The repository's own modules that one imports, under whatever condition."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    for name in names:
+        place = ROOT / name.replace(".", "/")
+        yield from (
+            file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()
+        )
 
 
 def test_figures_that_share_a_module_differ_all_the_same() -> None:

@@ -61,6 +61,25 @@ def test_a_figure_of_which_nothing_was_made_costs_what_others_do() -> None:
     assert seen.left_s() == 4.0
 
 
+def test_who_looks_while_a_run_is_taken_in_sees_all_of_it_or_nothing() -> None:
+    """Another thread may look at any moment: here, while the clock is read."""
+    left: list[float | None] = []
+
+    def clock() -> float:
+        if looking:
+            looking.pop()
+            left.append(seen.left_s())
+        return 100.0
+
+    looking: list[bool] = []
+    seen = SweepProgress("mrc-experiment", clock)
+    first, *_ = runs = _runs("fig-9a", 2)
+    seen.begun(runs, [])
+    looking.append(True)
+    seen.finished(_piece(first, 4.0))
+    assert left == [None]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (3900, "1 h 05 min")],

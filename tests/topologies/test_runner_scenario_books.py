@@ -83,6 +83,14 @@ def test_what_is_unaccounted_says_where() -> None:
     assert note.endswith(": p0-t0-0: -2")
 
 
+def test_too_much_at_one_switch_does_not_make_up_for_too_little_at_another() -> None:
+    counters = {**TEN_MISSING, ("p0-t0-1", "port0"): frames(0, 10)}
+    found = books(counters)
+    assert found.unaccounted == 10
+    (note,) = found.notes
+    assert note.endswith(": p0-t0-0: +10, p0-t0-1: -10")
+
+
 def test_what_an_interface_refused_is_with_its_neighbour() -> None:
     """As a link goes down: the kernel refuses a frame, its sender tries twice and loses it."""
     counters = {

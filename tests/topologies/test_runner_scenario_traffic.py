@@ -59,7 +59,7 @@ async def gone(_: str) -> Mapping[str, Any]:
 
 
 async def done(_: str) -> Mapping[str, Any]:
-    return {"done": True, "failure": None}
+    return {"done": True, "failure": None, "errors": {}}
 
 
 async def half(host: str) -> Mapping[str, Any]:
@@ -87,5 +87,29 @@ def test_what_became_of_traffic_is_known_or_not(kind: type, run: Any, told: bool
         await asyncio.gather(task, return_exceptions=True)
         # The flow's end is at h0, the collective has one rank there
         assert each.is_told == (kind is RunningFlow if told is None else told)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_done"),
+    [
+        ({"done": True, "errors": {}, "last_completion_ns": 5}, True),
+        ({"done": True, "errors": {"retry exceeded": 1}, "last_completion_ns": None}, True),
+        ({"done": False, "errors": {}, "last_completion_ns": 5}, False),
+        # Its time was over before its agent got to it
+        ({"done": True, "errors": {}, "last_completion_ns": None}, False),
+    ],
+)
+def test_a_flow_that_wrote_nothing_is_not_done(answer: Mapping[str, Any], is_done: bool) -> None:
+    async def told(_: str) -> Mapping[str, Any]:
+        return answer
+
+    async def test() -> None:
+        agents: Any = FakeAgents(told)
+        flow = RunningFlow(SCENARIO.flows[0], agents, 0)
+        await flow.open()
+        await flow.run(RunClock(), None)
+        assert flow.is_done == is_done
 
     asyncio.run(test())

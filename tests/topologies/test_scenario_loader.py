@@ -410,6 +410,8 @@ def test_changes_reach_the_model() -> None:
         ("traffic[0].transfer.sise=1B", "--set traffic[0].transfer.sise: unknown field sise; did you mean size?"),
         ("traffic[0].transfer.size=1", "--set traffic[0].transfer.size: 1 is not a size with its unit; write for example 64KiB"),
         ("seed.x=1", "--set seed.x: seed has no fields"),
+        ("seed=2026-13-45", "--set seed: '2026-13-45' is not YAML: month must be in 1..12"),
+        ("seed=" + "[" * 3000, "--set seed: is nested too deep"),
         ("topology.planes=9", "--set topology.planes: 9 is too large: it must be at most 8"),
         ("traffic[x].y=1", "--set traffic[x].y: 'traffic[x]' is no field; write for example traffic[0].repeat=2"),
         ("faults=[{link_down: {host: h9}}]", "--set faults: [0].link_down.host: no link of two-plane joins h9"),

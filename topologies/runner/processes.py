@@ -13,6 +13,7 @@ from typing import Final
 
 from topologies.runner.errors import RunnerError
 from topologies.runner.namespaces import NetworkNamespace
+from topologies.runner.priority import as_others
 
 LOG_TAIL_LINES: Final = 12
 #: How often a condition that has no descriptor to wait on is looked at again
@@ -63,6 +64,7 @@ class ManagedProcess:
                     )
             except OSError as error:
                 raise RunnerError(f"{name}: cannot start {argv[0]}: {error.strerror}") from error
+        as_others(self._process.pid)
         self._pidfd = os.pidfd_open(self._process.pid)
 
     @property

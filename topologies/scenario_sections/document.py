@@ -100,7 +100,10 @@ class ScenarioDocument:
         location = _location(key)
         try:
             value = YAML(typ="rt").load(text)
-        except YAMLError as error:
+        except RecursionError:
+            raise ScenarioFileError([f"--set {key}: is nested too deep"]) from None
+        except (YAMLError, ValueError) as error:
+            # ValueError: a scalar that has the form of a number or date and is none
             problem = " ".join(str(error).split())
             raise ScenarioFileError([f"--set {key}: {text!r} is not YAML: {problem}"]) from None
         node: Any = self.document

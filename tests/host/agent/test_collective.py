@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import Any
 
 import pytest
 
+from host.agent import collective
 from host.agent.agent import AgentOptions
-from host.collectives import COLLECTIVES
+from host.collectives import COLLECTIVES, Group, Job, JobSpec
 from tests.host.agent.world import QUICK, Client, Side, run, until, world
 
 
@@ -58,6 +60,30 @@ def test_every_collective_is_right_round_after_round(name: str) -> None:
                 assert len(side.agent.nic.memory) == 0
 
     run(test())
+
+
+def test_a_round_has_let_go_of_its_buffers_before_the_next_makes_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Memory of one round is reserved, however many there are."""
+    alive: list[int] = []
+    made: weakref.WeakSet[Job] = weakref.WeakSet()
+
+    def job(group: Group, spec: JobSpec) -> Job:
+        alive.append(sum(each.group is group for each in made))
+        new = Job(group, spec)
+        made.add(new)
+        return new
+
+    async def test() -> None:
+        async with world() as (near, far):
+            clients = await joined(near, far, collective="all-reduce")
+            asked = {"collective": "all-reduce", "size": 40_000, "rounds": 3}
+            await asyncio.gather(*(client.ask("group_run", **asked) for client in clients))
+
+    monkeypatch.setattr(collective, "Job", job)
+    run(test())
+    assert alive == [0] * 6
 
 
 def test_ranks_that_want_different_things_fail_and_say_so() -> None:

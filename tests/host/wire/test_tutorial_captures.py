@@ -57,7 +57,7 @@ def test_probes_are_answered_three_times() -> None:
     packets = [decode(frame) for frame in frames("probes.pcap")]
     probes = [packet for packet in packets if isinstance(packet, Probe)]
     answers = [packet for packet in packets if isinstance(packet, Sack)]
-    assert [probe.peth.probe_id for probe in probes] == list(range(1, 10))
-    assert [answer.seth.ack_psn_offset for answer in answers] == [7, 8, 9]
+    assert [probe.peth.probe_id for probe in probes] == list(range(1, 11))
+    assert [answer.seth.ack_psn_offset for answer in answers] == [8, 9, 10]
     assert all(answer.seth.pr and answer.seth.entropy == 0 for answer in answers)
     assert all(answer.envelope.ev != 0 for answer in answers)

@@ -15,6 +15,7 @@ from topologies.runner.control_plane import ControlPlane
 from topologies.runner.deployment import Deployment
 from topologies.runner.errors import RunnerError
 from topologies.runner.live import LiveFabric
+from topologies.runner.priority import before_others
 from topologies.runner.scenario.books import balance
 from topologies.runner.scenario.clock import RunClock
 from topologies.runner.scenario.connection import Connection
@@ -68,7 +69,8 @@ def execute(
     Interrupted when a signal ends it.
     """
     run = _Run(deployment, live, control, scenario, plan, view, narrator)
-    return run_interruptibly(run.work())
+    with before_others():
+        return run_interruptibly(run.work())
 
 
 class _Run:

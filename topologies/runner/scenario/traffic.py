@@ -50,7 +50,7 @@ class RunningFlow:
 
     Attributes:
         base_rtt_ns: as its agent measured it.
-        is_done: all is written and checked, or has failed.
+        is_done: all is written and checked, something at least, or has failed.
         failure: why the agent could not be asked any more; None: it could.
     """
 
@@ -103,7 +103,9 @@ class RunningFlow:
                 until_ns=None if until_ns is None else clock.monotonic_ns(until_ns),
                 deadline_ns=None if deadline_ns is None else clock.monotonic_ns(deadline_ns),
             )
-            self.is_done = bool(self._answer["done"])
+            # One whose time was over before it could write anything has done nothing
+            moved = self._answer.get("last_completion_ns") is not None
+            self.is_done = bool(self._answer["done"]) and (moved or bool(self._answer["errors"]))
         except RunnerError as error:
             self.failure = str(error)
 
