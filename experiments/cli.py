@@ -180,9 +180,10 @@ def _print(shown: Sequence[Shown], outcome: Outcome, wall_s: float, page: Path) 
     hold, failed = sum(check.holds for check in checks), sum(check.failed for check in checks)
     differ = len(checks) - hold - failed
     made = len(outcome.pieces) - outcome.kept
+    differs = f"{differ} differ" + ("s" if differ == 1 else "")
     click.echo(
         f"{hold} of {len(checks)} claims hold"
-        + (f", {differ} differ with the reason given" if differ else "")
+        + (f", {differs} with the reason given" if differ else "")
         + (f", {failed} do not hold" if failed else "")
         + f"; {made} runs made in {duration_text(wall_s)}, {outcome.kept} finished before"
     )

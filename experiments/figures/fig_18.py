@@ -112,6 +112,7 @@ def measure(parameters: Parameters, seed: int) -> Measured:
     start_ns, end_ns = (INCAST_US + SETTLE_US) * US, end_us * US
     times, curve = gbps_over_time(result.flow("victim").delivered_samples, interval, BIN_US * US)
     while_on = [rate for time, rate in zip(times, curve, strict=True) if time * US >= start_ns]
+    from_first = [rate for time, rate in zip(times, curve, strict=True) if time >= INCAST_US]
     before = gbps_between(
         result.flow("victim").delivered_samples, interval, SETTLE_US * US, INCAST_US * US
     )
@@ -129,6 +130,7 @@ def measure(parameters: Parameters, seed: int) -> Measured:
             "victim_gbps": during,
             "victim_share": during / line,
             "victim_worst_share": min(while_on) / line,
+            "victim_lowest_share": min(from_first) / line,
             "incast_share": sum(rates) / line,
             "jain": jain_index(rates),
             "trimmed": result.trimmed,
@@ -169,8 +171,10 @@ def checks(results: Results) -> Sequence[Check]:
             "MRC: the victim is untouched",
             "untouched",
             f"{mrc.spread('victim_share').text(percent)} of line rate, "
-            f"{percent(mrc.least('victim_worst_share'))} in the worst {BIN_US} µs",
-            mrc.least("victim_share") >= 0.97,
+            f"{percent(mrc.least('victim_worst_share'))} in the worst {BIN_US} µs; before that, "
+            f"{percent(mrc.least('victim_lowest_share'))} in the {BIN_US} µs in which the incast's "
+            "first windows come all at once",
+            mrc.least("victim_share") >= 0.97 and mrc.least("victim_lowest_share") >= 0.75,
         ),
         Check(
             "RoCE with DCQCN, 1 QP: the victim loses",
@@ -241,7 +245,8 @@ FIGURE = Figure(
     columns=(
         Column("victim_gbps", "victim, Gb/s", "{:.0f}".format),
         Column("victim_share", "victim, of line rate", percent),
-        Column("victim_worst_share", "in its worst 50 µs", percent),
+        Column("victim_worst_share", "in its worst 50 µs from 300 µs on", percent),
+        Column("victim_lowest_share", "... from the incast's begin on", percent),
         Column("incast_share", "incast, of the last hop", percent),
         Column("jain", "Jain's index", "{:.4f}".format),
         Column("trimmed", "trimmed", "{:.0f}".format),
