@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from host.agent.address import Address, remove_socket
 from host.agent.commands import COMMANDS, Session
 from host.agent.errors import AgentError, UsageError
-from host.agent.jsonlines import Fields, error_line, read_object, shown, write_object
+from host.agent.jsonlines import Fields, read_object, refusal, shown, write_object
 from host.verbs import MrcError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ControlServer:
                 requests.put_nowait(request)
         except asyncio.QueueFull:
             told = f"more than {_MAX_WAITING} requests wait for the one before: good-bye"
-            write_object(writer, {"ok": False, "error": told, "usage": True})
+            write_object(writer, refusal(told, usage=True))
         except asyncio.CancelledError:
             pass  # the agent ends
         finally:
@@ -94,8 +94,7 @@ class ControlServer:
         while True:
             request = await requests.get()
             if isinstance(request, AgentError):
-                answer = {"ok": False, "error": error_line(request), "usage": True}
-                write_object(writer, answer)
+                write_object(writer, refusal(request, usage=True))
             else:
                 write_object(writer, await self._answer(session, request))
             with contextlib.suppress(ConnectionError):
@@ -111,14 +110,13 @@ class ControlServer:
                 raise UsageError(f"command {shown(name)}: there are {', '.join(COMMANDS)}")
             return {"ok": True, **await command(session, fields)}
         except UsageError as error:
-            return {"ok": False, "error": error_line(error), "usage": True}
+            return refusal(error, usage=True)
         except AgentError as error:
-            return {"ok": False, "error": error_line(error)}
+            return refusal(error)
         except MrcError as error:
-            return {"ok": False, "error": error_line(error.strerror)}
+            return refusal(error.strerror)
         except BaseExceptionGroup as group:
-            told = "; ".join(str(each) for each in group.exceptions)
-            return {"ok": False, "error": error_line(told)}
+            return refusal("; ".join(str(each) for each in group.exceptions))
         except Exception as error:
             log.exception("a request failed")
-            return {"ok": False, "error": error_line(f"{type(error).__name__}: {error}")}
+            return refusal(f"{type(error).__name__}: {error}")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from host.agent.address import Address
 from host.agent.errors import AgentError, UsageError
-from host.agent.jsonlines import Fields, error_line, read_object, result_of, write_object
+from host.agent.jsonlines import Fields, read_object, refusal, result_of, write_object
 from host.agent.workspace import Connection, Workspace
 from host.verbs import MrcError, MrcQpAttr, MrInfo, QpInfo
 
@@ -189,14 +189,13 @@ class ExchangeServer:
                         answer = await service.handle(fields.text("request"), fields)
                 except (AgentError, MrcError) as error:
                     text = error.strerror if isinstance(error, MrcError) else str(error)
-                    told = error_line(f"{self._agent.name}: {text}")
-                    write_object(writer, {"ok": False, "error": told})
+                    write_object(writer, refusal(f"{self._agent.name}: {text}"))
                     if service is None:
                         return
                 except Exception as error:
                     log.exception("a request failed")
-                    told = error_line(f"{self._agent.name}: {type(error).__name__}: {error}")
-                    write_object(writer, {"ok": False, "error": told})
+                    told = f"{self._agent.name}: {type(error).__name__}: {error}"
+                    write_object(writer, refusal(told))
                     await writer.drain()
                     return
                 else:

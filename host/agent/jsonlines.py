@@ -61,9 +61,13 @@ def shown(value: object) -> str:
         return "…"
 
 
-def error_line(error: object) -> str:
-    """What went wrong, in one line of bounded length."""
-    return _cut(" ".join(str(error).splitlines()), _MAX_ERROR)
+def refusal(error: object, *, usage: bool = False) -> dict[str, Any]:
+    """The answer that says what went wrong, in one line of bounded length.
+
+    `usage`: with the request itself.
+    """
+    line = _cut(" ".join(str(error).splitlines()), _MAX_ERROR)
+    return {"ok": False, "error": line, **({"usage": True} if usage else {})}
 
 
 def _cut(text: str, length: int) -> str:
